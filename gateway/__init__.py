@@ -1,0 +1,1 @@
+"""Counterfoil: the gateway that makes AI agents safe to run on real tools."""

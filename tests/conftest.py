@@ -1,0 +1,63 @@
+"""What every test may ask for: the event loop, and the command lines of real MCP servers."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import real_servers
+
+SERVERS = Path(__file__).parent / "servers"
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """One event loop for all: the gateway runs on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def filesystem_server() -> list[str]:
+    """`@modelcontextprotocol/server-filesystem` on stdio; append the directories that it may touch."""
+    return _npm(real_servers.FILESYSTEM)
+
+
+@pytest.fixture(scope="session")
+def everything_server() -> list[str]:
+    """`@modelcontextprotocol/server-everything` on stdio: progress, logs, elicitation, sampling, list changes."""
+    return [*_npm(real_servers.EVERYTHING), "stdio"]
+
+
+@pytest.fixture(scope="session")
+def git_server() -> list[str]:
+    """`mcp-server-git` on stdio; append `--repository DIRECTORY` to confine it."""
+    return [sys.executable, "-m", "mcp_server_git"]
+
+
+@pytest.fixture(scope="session")
+def time_server() -> list[str]:
+    """`mcp-server-time` on stdio: reads only, with an output schema."""
+    return [sys.executable, "-m", "mcp_server_time", "--local-timezone=UTC"]
+
+
+@pytest.fixture(scope="session")
+def effects_server() -> list[str]:
+    """Our server with countable effects, on stdio; append the path of its log."""
+    return [sys.executable, str(SERVERS / "effects_server.py")]
+
+
+@pytest.fixture(scope="session")
+def runner_server() -> list[str]:
+    """The test runner of an example, on stdio; append the directory whose tests it runs."""
+    return [sys.executable, str(EXAMPLES / "repo-repair" / "runner_server.py")]
+
+
+def _npm(package: str) -> list[str]:
+    try:
+        return real_servers.npm_server(package)
+    except real_servers.CannotInstall as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"no real server to test against: {error}")
+        pytest.skip(f"NOT TESTED AGAINST A REAL SERVER: {error}")
