@@ -1,0 +1,94 @@
+"""What the client is told: the upstream's own result, or one typed object of ours.
+
+`Refusal` is public: its JSON Schema is published with the package, and clients may switch on `outcome`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from gateway.model.canonical import Digest
+from gateway.model.events import Outcome
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PolicyRef(_Part):
+    """Which policy decided, and which of its rules."""
+
+    name: str
+    digest: Digest
+    rule: str | None = None
+
+
+class Cited(_Part):
+    """A record of the run, and what it says in one sentence."""
+
+    event: str
+    says: str
+
+
+class BudgetLeft(_Part):
+    """What this call was charged, and what the run has left. Only budgets that policy limits are listed."""
+
+    charged: dict[str, int] = {}
+    left: dict[str, float] = {}
+
+
+class ApprovalHandle(_Part):
+    """The request that a person must answer."""
+
+    id: str
+    approve_at: str
+    """A command or an address where a reviewer decides."""
+    expires_at: str
+
+
+class Refusal(_Part):
+    """Every refusal, hold and stop. Sent with `isError: true`, in `structuredContent` and as the one text block."""
+
+    outcome: Outcome
+    terminal: bool
+    """The run is over; every further call gets this same object."""
+    executed: Literal[True, False, "unknown"]
+    """Whether the effect happened, as far as is known."""
+    run: str
+    phase: str
+    tool: str
+    attempt: str | None = None
+    policy: PolicyRef
+    reason: str
+    """One sentence."""
+    evidence: tuple[Cited, ...] = ()
+    budget: BudgetLeft = BudgetLeft()
+    retry_after_s: float | None = None
+    approval: ApprovalHandle | None = None
+    violations: tuple[dict[str, str], ...] | None = None
+    """For `invalid_arguments`: each `path` and what was `expected` there."""
+    next: str
+    """What the client may do now."""
+
+
+RECORD_KEY = "counterfoil/record"
+"""Our one key in a relayed result's `_meta`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The answer to one proposal. Exactly one of `result`, `error` and `refusal` is set."""
+
+    run: str
+    attempt: str | None = None
+    result: Mapping[str, Any] | None = None
+    """The upstream's `CallToolResult`, unchanged."""
+    error: Mapping[str, Any] | None = None
+    """The upstream's JSON-RPC error (`code`, `message`, perhaps `data`), unchanged."""
+    refusal: Refusal | None = None
+    record: Mapping[str, Any] | None = None
+    """The value for `RECORD_KEY`: run, attempt, phase, budget left, evidence, replayed."""
+    deliver_by: float | None = None
+    """Monotonic seconds; an outcome that is written later counts as undelivered."""

@@ -1,0 +1,348 @@
+"""What happened, for ever. Fields are added with defaults and never renamed; a new meaning is a new kind.
+
+A proposal becomes exactly one verdict: `Denied`, `Replayed`, `Held`, `ApprovalRequested` or
+`IntentRecorded`. All other kinds are observations. Payloads (arguments, results, definitions,
+policies) are stored beside the events and cited by their salted digest, so that one can be erased
+without breaking the chain.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from gateway.model.canonical import Digest
+from gateway.model.proposal import KeySource
+
+
+class Outcome(StrEnum):
+    """What the client is told. The first block leaves the run going, the second ends it."""
+
+    DENIED = "denied"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    CONFLICT = "conflict"
+    HELD = "held"
+    """An effect is unknown: a person or recovery must act."""
+    IN_FLIGHT = "in_flight"
+    NEEDS_APPROVAL = "needs_approval"
+    RATE_LIMITED = "rate_limited"
+    TIMEOUT_UNKNOWN = "timeout_unknown"
+    VERIFICATION_FAILED = "verification_failed"
+    TOOL_WITHHELD = "tool_withheld"
+    UPSTREAM_UNAVAILABLE = "upstream_unavailable"
+    LEDGER_UNAVAILABLE = "ledger_unavailable"
+
+    VERIFIED_SUCCESS = "verified_success"
+    INFEASIBLE = "infeasible"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    POLICY_DENIED = "policy_denied"
+    REPEATED_STATE = "repeated_state"
+    DEADLINE_MISSED = "deadline_missed"
+    HUMAN_ESCALATION = "human_escalation"
+
+
+TERMINAL = frozenset(list(Outcome)[list(Outcome).index(Outcome.VERIFIED_SUCCESS) :])
+"""The outcomes that end a run."""
+
+
+class Effect(StrEnum):
+    """What a tool does to the world, as far as the registry knows; worse than `write` is `destructive`."""
+
+    READ = "read"
+    WRITE = "write"
+    DESTRUCTIVE = "destructive"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Charge(_Frozen):
+    """What one transition takes from the run's budgets."""
+
+    calls: int = Field(default=0, ge=0)
+    mutations: int = Field(default=0, ge=0)
+
+
+class Finding(_Frozen):
+    """One check of a verdict: what it looked at and what it found."""
+
+    check: str
+    passed: bool
+    inputs: dict[str, Any] = {}
+    """Every value that the check read beside the run's own state; enough to judge it again."""
+    rule: str | None = None
+    """The transition, forbid rule, budget or approval of the policy that decided."""
+    reason: str | None = None
+    """One sentence, for the agent and the on-call engineer. None when passed."""
+
+
+class UsedKey(_Frozen):
+    """The idempotency key under which a proposal was judged."""
+
+    source: KeySource
+    value: str
+
+
+class Who(_Frozen):
+    """A principal as recorded."""
+
+    tenant: str
+    id: str
+    roles: tuple[str, ...] = ()
+
+
+class RunOpened(_Frozen):
+    """A run exists: bound to a principal and, unless policy migrates it, to one policy digest."""
+
+    kind: Literal["run.opened"] = "run.opened"
+    principal: Who
+    workflow: str
+    policy: Digest
+    phase: str
+    """The initial phase."""
+    goal: str = ""
+    origin: Literal["token", "process", "session", "default"] = "process"
+    """How the run was identified. A `default` run is shared and has no terminal stops."""
+    predecessor: str | None = None
+    expires_at: AwareDatetime | None = None
+    attribution: dict[str, str] = {}
+
+
+class _Verdict(_Frozen):
+    """What every verdict says."""
+
+    tool: str
+    upstream: str | None = None
+    transition: str | None = None
+    arguments: Digest
+    definition: Digest | None = None
+    """The tool definition that was judged, as its upstream sent it."""
+    policy: Digest
+    phase: str
+    key: UsedKey | None = None
+    checks: tuple[Finding, ...]
+    observed: dict[str, Any] = {}
+    """What the run's own events do not hold: health, pins, holds elsewhere, probes with their times."""
+    attribution: dict[str, str] = {}
+
+
+class Denied(_Verdict):
+    """Refused; nothing was sent, nothing was charged."""
+
+    kind: Literal["proposal.denied"] = "proposal.denied"
+    outcome: Outcome
+    rule: str | None = None
+    reason: str
+    final: bool = False
+    """Policy says that this denial ends the run."""
+    retry_after_s: float | None = None
+
+
+class Replayed(_Verdict):
+    """Answered from the record of an attempt that ended; nothing was sent."""
+
+    kind: Literal["proposal.replayed"] = "proposal.replayed"
+    attempt: str
+
+
+class Held(_Verdict):
+    """Neither sent nor refused: an equal effect is open, unknown, or waits for a person."""
+
+    kind: Literal["proposal.held"] = "proposal.held"
+    outcome: Literal[Outcome.HELD, Outcome.IN_FLIGHT, Outcome.NEEDS_APPROVAL]
+    reason: str
+    attempt: str | None = None
+    """The attempt that stands in the way; it may belong to another run."""
+    approval: str | None = None
+    retry_after_s: float | None = None
+
+
+class ApprovalRequested(_Verdict):
+    """A person is asked about one exact action."""
+
+    kind: Literal["approval.requested"] = "approval.requested"
+    approval: str
+    """Id of the request, derived from the action's digest and this place in the run."""
+    action: Digest
+    """Over tenant, principal, run, tool, arguments, definition and policy."""
+    rule: str
+    role: str | None = None
+    """The role that a reviewer must have; None for whoever holds the ledger."""
+    expires_at: AwareDatetime
+    reason: str
+
+
+class IntentRecorded(_Verdict):
+    """This call is about to be sent. Durable before the first byte goes out."""
+
+    kind: Literal["intent.recorded"] = "intent.recorded"
+    attempt: str
+    effect: Effect
+    charge: Charge
+    timeout_s: float
+    settles_at: AwareDatetime
+    """From here on the upstream can no longer act on this call: timeout plus the tool's grace."""
+    repeat: Literal["hold", "replay", "new"] = "hold"
+    hold: Digest | None = None
+    """What no other run may send while this is open or unknown. None for reads and `repeat: new`."""
+    approval: str | None = None
+    """The approval that is hereby used up."""
+    target: str | None = None
+    """The phase that the transition leads to."""
+    verifier: str | None = None
+    edges: dict[str, str] = {}
+    """Failure edge to phase, as the transition names them."""
+    waived: tuple[str, ...] = ()
+    """Checks that refused, and were overruled by the policy's `observe` mode."""
+
+
+class ReceiptRecorded(_Frozen):
+    """What the upstream answered, validated and stored. An error is an answer too, and proves no absence."""
+
+    kind: Literal["receipt.recorded"] = "receipt.recorded"
+    attempt: str
+    source: Literal["upstream", "probe", "person"] = "upstream"
+    answer: Literal["result", "error"]
+    """A tool result, or a JSON-RPC error."""
+    is_error: bool
+    result: Digest | None = None
+    size_bytes: int = 0
+    schema_valid: bool | None = None
+    """Against the tool's output schema; None when it declares none or `isError` is set."""
+    duration_s: float | None = None
+    late: bool = False
+    """It came after the attempt had been recorded as unknown."""
+    by: Who | None = None
+    reason: str | None = None
+
+
+class AttemptUnsent(_Frozen):
+    """Known to have done nothing: no byte of the call reached the upstream. Charge back, key free."""
+
+    kind: Literal["attempt.unsent"] = "attempt.unsent"
+    attempt: str
+    reason: str
+
+
+class AttemptSuspended(_Frozen):
+    """The upstream asks for input or made a task of the call: open until `expires_at`, then unknown."""
+
+    kind: Literal["attempt.suspended"] = "attempt.suspended"
+    attempt: str
+    awaits: Literal["input", "task"]
+    answer: Digest
+    expires_at: AwareDatetime
+
+
+class AttemptUnknown(_Frozen):
+    """Sent, perhaps; whether it happened is not known. Held until it is settled."""
+
+    kind: Literal["attempt.unknown"] = "attempt.unknown"
+    attempt: str
+    reason: str
+
+
+class AttemptAbandoned(_Frozen):
+    """A read whose gateway died: charge kept, key free, nothing claimed about it."""
+
+    kind: Literal["attempt.abandoned"] = "attempt.abandoned"
+    attempt: str
+    reason: str
+
+
+class AttemptRefuted(_Frozen):
+    """Proven not to have happened, by a probe after `settles_at` or by a person: charge back, key free."""
+
+    kind: Literal["attempt.refuted"] = "attempt.refuted"
+    attempt: str
+    source: Literal["probe", "person"]
+    reason: str
+    by: Who | None = None
+
+
+class OutcomeDelivered(_Frozen):
+    """The attempt's outcome was written to a live client, in time and without cancel or disconnect."""
+
+    kind: Literal["outcome.delivered"] = "outcome.delivered"
+    attempt: str
+
+
+class EvidenceRecorded(_Frozen):
+    """What a verifier saw. Inconclusive is never pass."""
+
+    kind: Literal["evidence.recorded"] = "evidence.recorded"
+    verifier: str
+    verdict: Literal["pass", "fail", "inconclusive"]
+    attempt: str | None = None
+    scope: dict[str, Any] = {}
+    """What was checked: tool, arguments, environment, revision."""
+    covers: tuple[str, ...] = ("*",)
+    """Tools whose mutations make this evidence stale."""
+    signature: str | None = None
+    """Stable name of a failure; equal failures have equal signatures."""
+    says: str
+    """One sentence."""
+    artifact: Digest | None = None
+    self_reported: bool = False
+    started_at: AwareDatetime
+    duration_s: float | None = None
+    after: int = 0
+    """The run's version when the probe started; a covered mutation intended later makes this stale."""
+
+
+class PhaseMoved(_Frozen):
+    """The run is in another phase."""
+
+    kind: Literal["phase.moved"] = "phase.moved"
+    source: str
+    target: str
+    transition: str
+    attempt: str | None = None
+    because: tuple[int, ...] = ()
+    """The records, by their place in this run, that prove it."""
+
+
+class ApprovalDecided(_Frozen):
+    """A reviewer's typed answer about one exact action. It runs nothing."""
+
+    kind: Literal["approval.decided"] = "approval.decided"
+    approval: str
+    action: Digest
+    decision: Literal["approved", "rejected"]
+    by: Who
+    reason: str = ""
+
+
+class RunStopped(_Frozen):
+    """The run is over. There is no lift: a successor run is opened instead."""
+
+    kind: Literal["run.stopped"] = "run.stopped"
+    outcome: Outcome
+    reason: str
+    rule: str | None = None
+    evidence: tuple[int, ...] = ()
+
+
+Verdict: TypeAlias = Denied | Replayed | Held | ApprovalRequested | IntentRecorded
+
+Event: TypeAlias = Annotated[
+    RunOpened
+    | Denied
+    | Replayed
+    | Held
+    | ApprovalRequested
+    | IntentRecorded
+    | ReceiptRecorded
+    | AttemptUnsent
+    | AttemptSuspended
+    | AttemptUnknown
+    | AttemptAbandoned
+    | AttemptRefuted
+    | OutcomeDelivered
+    | EvidenceRecorded
+    | PhaseMoved
+    | ApprovalDecided
+    | RunStopped,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,14 @@
+"""Who is asking. Always from the door that authenticated them, never from a client's own words."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A person or a service account, within a tenant."""
+
+    id: str
+    """Unique within the tenant; `local:<account>` for the user of a stdio process."""
+    tenant: str = "local"
+    roles: frozenset[str] = field(default_factory=frozenset)
+    """Roles as the identity source states them; what they may do is policy's to say."""

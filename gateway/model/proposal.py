@@ -1,0 +1,49 @@
+"""What the agent asks: a tool and its arguments. Untrusted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from gateway.model.canonical import Digest
+from gateway.model.principal import Principal
+
+
+class KeySource(StrEnum):
+    """Where an idempotency key comes from, strongest first."""
+
+    CALLER = "caller"
+    """Our own `_meta` key: the caller means this key and nothing else."""
+    CALL_ID = "call_id"
+    """The client's id of the model's call (`claudecode/toolUseId`, Codex `callId`)."""
+    DERIVED = "derived"
+    """From run, tool, canonical arguments and the count of equal attempts already delivered."""
+    FRESH = "fresh"
+    """A read: every one is an attempt of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The idempotency key of an attempt. Scoped by tenant, principal, run and tool."""
+
+    source: KeySource
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One `tools/call`, as the door translated it. Nothing in it grants anything."""
+
+    run: str
+    principal: Principal
+    tool: str
+    """The name that the agent used, ours after federation (`server__tool`)."""
+    arguments: Mapping[str, Any]
+    """As parsed, untouched; what the upstream will get, exactly."""
+    arguments_digest: Digest
+    key: Key | None = None
+    """None when the client sent neither a key nor a call id."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """The client's `_meta` without our own keys; relayed, never read by a decision."""
+    attribution: Mapping[str, str] = field(default_factory=dict)
+    """Who the client says it is (name, version, session and thread ids). Recorded, never trusted."""

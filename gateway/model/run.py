@@ -1,0 +1,176 @@
+"""One task's state: a reduction of its events and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from rpds import HashTrieMap
+
+from gateway.model.canonical import Digest
+from gateway.model.events import Charge, Denied, EvidenceRecorded, IntentRecorded, RunStopped
+from gateway.model.principal import Principal
+from gateway.model.record import GENESIS
+
+
+class RunState(StrEnum):
+    """Where a run stands, whatever its phase."""
+
+    UNOPENED = "unopened"
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+class AttemptState(StrEnum):
+    """Where an attempt stands. `NEXT` in `kernel/reduce.py` has every legal move."""
+
+    OPEN = "open"
+    """Sent, or about to be; an answer may come."""
+    SUSPENDED = "suspended"
+    """The upstream waits for input or works on a task."""
+    UNKNOWN = "unknown"
+    """Whether it happened is not known; held."""
+    ANSWERED = "answered"
+    """Its receipt is stored; a verifier may still have to speak."""
+    UNSENT = "unsent"
+    REFUTED = "refuted"
+    ABANDONED = "abandoned"
+
+
+UNSETTLED = frozenset({AttemptState.OPEN, AttemptState.SUSPENDED, AttemptState.UNKNOWN})
+"""States in which the effect may have happened or may yet happen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One proposal's life from intent to its end."""
+
+    id: str
+    seq: int
+    """Place of its intent in the run."""
+    at: datetime
+    intent: IntentRecorded
+    state: AttemptState = AttemptState.OPEN
+    result: Digest | None = None
+    answer: str | None = None
+    is_error: bool = False
+    schema_valid: bool | None = None
+    receipt: int | None = None
+    """Place of its receipt in the run."""
+    evidence: int | None = None
+    """Place of its verifier's verdict."""
+    verdict: str | None = None
+    delivered: bool = False
+    suspended_until: datetime | None = None
+    duration_s: float | None = None
+
+    @property
+    def moves(self) -> bool:
+        """Whether its end can move the phase, so that other mutations must wait for it."""
+        return self.intent.target is not None or self.intent.verifier is not None
+
+    @property
+    def _asks(self) -> bool:
+        return self.intent.verifier is not None and not self.is_error
+
+    @property
+    def unverified(self) -> bool:
+        """Answered, but its verifier has not spoken."""
+        return self.state is AttemptState.ANSWERED and self._asks and self.evidence is None
+
+    @property
+    def settled(self) -> bool:
+        """Nothing more will come of it."""
+        return self.state not in UNSETTLED and not self.unverified
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The last word of one verifier, with its place."""
+
+    seq: int
+    event: EvidenceRecorded
+    fresh: bool = True
+    """No covered mutation was intended after, or open at, the start of its probe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A request to a person and what became of it."""
+
+    id: str
+    action: Digest
+    tool: str
+    rule: str
+    role: str | None
+    requested_at: datetime
+    expires_at: datetime
+    seq: int
+    decision: str | None = None
+    """`approved`, `rejected` or None."""
+    by: str | None = None
+    reason: str = ""
+    used_by: str | None = None
+    """The attempt that used it up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The state from which every decision about the run is made."""
+
+    id: str
+    version: int = 0
+    """`seq` of the last record; 0 before the first."""
+    head: str = GENESIS
+    """`link` of the last record."""
+    state: RunState = RunState.UNOPENED
+    principal: Principal | None = None
+    policy: Digest | None = None
+    workflow: str = ""
+    phase: str = ""
+    goal: str = ""
+    origin: str = "process"
+    opened_at: datetime | None = None
+    expires_at: datetime | None = None
+    last_at: datetime | None = None
+    """When the run last went on; a stopped run's clock stands still."""
+    spent: Charge = Charge()
+    """Charges of attempts that ended or are unsettled; what was proven not to have happened is taken off."""
+    attempts: HashTrieMap[str, Attempt] = field(default_factory=HashTrieMap)
+    """By attempt id."""
+    unsettled: HashTrieMap[str, Attempt] = field(default_factory=HashTrieMap)
+    """The few that are open, suspended, unknown or await their verifier; also in `attempts`."""
+    keys: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
+    """`tool`, source and key value, joined, to attempt id."""
+    equals: HashTrieMap[str, tuple[str, int]] = field(default_factory=HashTrieMap)
+    """`tool` and argument digest, joined, to the latest equal attempt and the count of equal attempts."""
+    evidence: HashTrieMap[str, Evidence] = field(default_factory=HashTrieMap)
+    """By verifier name."""
+    approvals: HashTrieMap[str, Approval] = field(default_factory=HashTrieMap)
+    actions: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
+    """Action digest to the latest approval for it."""
+    failures: HashTrieMap[str, int] = field(default_factory=HashTrieMap)
+    """Failure signature to how often it was seen since the last new evidence."""
+    wrote: HashTrieMap[str, tuple[int, int]] = field(default_factory=HashTrieMap)
+    """By tool that is no read: places of its last intent and of the last end of an attempt."""
+    final: Denied | None = None
+    """A denial that ends the run."""
+    stopped: RunStopped | None = None
+    stopped_seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """An attempt that is not settled yet, beside the events, so that it is found without reading them all."""
+
+    attempt: str
+    run: str
+    state: str
+    """`open`, `unknown` or `unverified`."""
+    hold: Digest | None
+    """Unique over the ledger while set."""
+    owner: str
+    """The gateway process that waits for it."""
+    lease_until: float
+    """Seconds since the epoch; until then only the owner may settle it."""

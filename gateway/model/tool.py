@@ -1,0 +1,67 @@
+"""A tool as its upstream defines it, and what may come of calling it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A `CallToolResult`, as sent."""
+
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolError:
+    """A JSON-RPC error, as sent (`code`, `message`, perhaps `data`). It does not prove that nothing happened."""
+
+    error: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class InputRequired:
+    """The upstream wants input from the client before it goes on [MCP 2026-07-28, multi round-trip requests]."""
+
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted:
+    """The upstream made a task of the call [MCP extension io.modelcontextprotocol/tasks]."""
+
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """No byte of the call reached the upstream."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """The call went out, perhaps only in part, and no valid answer came."""
+
+    reason: str
+
+
+Answer: TypeAlias = ToolResult | ProtocolError | InputRequired | TaskStarted | NotSent | Silence
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool as its upstream defines it."""
+
+    name: str
+    """As agents call it: the upstream's own name, or `server__tool` when federated."""
+    upstream: str
+    own_name: str
+    """As the upstream calls it."""
+    definition: Mapping[str, Any]
+    """As the upstream sent it, untouched, under its own name."""
+    healthy: bool = True
+    """Whether its upstream can be called now."""
+    trouble: str | None = None
+    """Why not."""
