@@ -1,0 +1,327 @@
+"""The ten checks, each case -> step. Their order is `CHECKS` in `decide.py`; a check may rely on those before it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from gateway.kernel.approve import action_digest, pending
+from gateway.kernel.case import Ask, Case, Pass, Refuse, Replay, Step, Wait
+from gateway.kernel.conditions import Activation, Undecided, activation
+from gateway.kernel.globs import names
+from gateway.kernel.reduce import joined
+from gateway.kernel.registry import pin
+from gateway.kernel.rules import authority_of, transitions_for
+from gateway.kernel.schema import Unenforceable, violations
+from gateway.model.events import Effect, Outcome
+from gateway.model.proposal import KeySource
+from gateway.model.run import Attempt, AttemptState
+
+RETRY_S = 2.0
+"""What `in_flight` and a budget that is only reserved suggest as a pause."""
+
+
+def known_key(case: Case) -> Step:
+    """A repeat of what was asked before asks for no new effect: it waits, is held, or gets the record."""
+    if case.registered is None:
+        return Pass()
+    found = _earlier(case)
+    if found is None:
+        return Pass()
+    attempt, same_key = found
+    if attempt.intent.arguments != case.proposal.arguments_digest:
+        return Refuse(
+            f"the key `{attempt.intent.key.value if attempt.intent.key else ''}` was used with other arguments",
+            outcome=Outcome.CONFLICT,
+            inputs={"attempt": attempt.id},
+        )
+    match attempt.state:
+        case AttemptState.OPEN | AttemptState.SUSPENDED:
+            return Wait(Outcome.IN_FLIGHT, "this call is under way", attempt.id, retry_after_s=RETRY_S)
+        case AttemptState.UNKNOWN:
+            return Wait(Outcome.HELD, "whether this call happened is not known yet; it is not sent again", attempt.id)
+        case AttemptState.ANSWERED if attempt.unverified:
+            return Wait(Outcome.IN_FLIGHT, "this call is being verified", attempt.id, retry_after_s=RETRY_S)
+        case AttemptState.ANSWERED if same_key or case.known.rule.repeat == "replay" or not attempt.delivered:
+            return Replay(attempt.id)
+        case _:
+            return Pass({"earlier": attempt.id})
+
+
+def _earlier(case: Case) -> tuple[Attempt, bool] | None:
+    """The attempt that this proposal repeats, and whether by its very key."""
+    key = case.proposal.key
+    if key is not None:
+        by_key = case.run.keys.get(joined(case.proposal.tool, key.source, key.value))
+        if by_key is not None:
+            return case.run.attempts[by_key], True
+        if key.source is KeySource.CALLER:
+            return None  # the caller says that this is another call
+    if case.known.effect is Effect.READ or case.known.rule.repeat == "new":
+        return None
+    equal = case.run.equals.get(joined(case.proposal.tool, case.proposal.arguments_digest))
+    return None if equal is None else (case.run.attempts[equal[0]], False)
+
+
+def running(case: Case) -> Step:
+    """The run goes on, and belongs to whoever asks."""
+    run = case.run
+    if run.stopped is not None:
+        return Refuse(run.stopped.reason, outcome=run.stopped.outcome, rule=run.stopped.rule)
+    asking = case.proposal.principal
+    if run.principal is not None and (run.principal.tenant, run.principal.id) != (asking.tenant, asking.id):
+        return Refuse(f"run `{run.id}` belongs to another principal", rule="run.principal")
+    if run.expires_at is not None and case.now >= run.expires_at:
+        return Refuse(f"the run's authorization expired at {run.expires_at.isoformat(timespec='seconds')}")
+    deadline_s = case.rules.policy.stops.deadline_s
+    if deadline_s is not None and case.elapsed_s >= deadline_s:
+        return Refuse(
+            f"the run had {deadline_s:g} s and is {case.elapsed_s:.0f} s old",
+            outcome=Outcome.DENIED if run.origin == "default" else Outcome.DEADLINE_MISSED,
+            rule="stops.deadline_s",
+            final=run.origin != "default",
+        )
+    return Pass({"elapsed_s": case.elapsed_s})
+
+
+UNNAMED = "default-deny"
+"""The rule by which a tool is denied that no transition names."""
+
+
+def known_tool(case: Case) -> Step:
+    """An upstream offers the tool, it is as pinned, and some transition names it."""
+    known = case.registered
+    if known is None:
+        return Refuse(f"no upstream offers a tool named `{case.proposal.tool[:128]}`", inputs={"tool": None})
+    inputs = {"effect": known.effect, "inferred": known.inferred, "definition": case.observed.definition}
+    if not known.tool.healthy:
+        trouble = known.tool.trouble or "it does not answer"
+        return Refuse(
+            f"the upstream `{known.tool.upstream}` cannot be called: {trouble}",
+            outcome=Outcome.UPSTREAM_UNAVAILABLE,
+            inputs=inputs,
+            retry_after_s=RETRY_S,
+        )
+    if known.rule.pin is not None and known.rule.pin != pin(known.tool.definition):
+        return Refuse(
+            "the tool's definition is not the one that policy pinned",
+            outcome=Outcome.TOOL_WITHHELD,
+            rule="pin",
+            inputs=inputs | {"pin": pin(known.tool.definition)},
+        )
+    named = transitions_for(case.rules.policy, known)
+    if not named:
+        forbidden = _forbidden(case, _values(case))  # said first: it may end the run, and says more
+        if forbidden is not None:
+            return forbidden
+        final = "tool" in case.rules.policy.stops.final_denials
+        reason = f"no transition of this policy allows `{known.tool.name}`, a {known.effect} tool"
+        return Refuse(reason, rule=UNNAMED, inputs=inputs, final=final)
+    return Pass(inputs, replace(case, candidates=named))
+
+
+def schema(case: Case) -> Step:
+    """The arguments keep the tool's own input schema."""
+    schema = case.known.tool.definition.get("inputSchema")
+    if not isinstance(schema, Mapping):
+        return Pass({"schema": None})
+    try:
+        found = violations(schema, dict(case.proposal.arguments))
+    except Unenforceable as error:
+        return Refuse(f"the tool's schema cannot be enforced: {error}", outcome=Outcome.TOOL_WITHHELD)
+    if not found:
+        return Pass()
+    listed: dict[str, Any] = {"violations": [{"path": one.path, "expected": one.expected} for one in found]}
+    if case.known.rule.arguments_schema == "observe":
+        return Pass(listed)
+    first = f"{found[0].path}: {found[0].expected}"
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    hint = "; `schema: observe` in the tool's registry entry would let it pass"
+    return Refuse(first + more + hint, outcome=Outcome.INVALID_ARGUMENTS, inputs=listed)
+
+
+def phase(case: Case) -> Step:
+    """Some transition of the tool is legal in the phase of the run."""
+    phase = case.run.phase
+    legal = tuple(one for one in case.candidates if not one.sources or phase in one.sources)
+    if not case.candidates or legal:
+        return Pass({"phase": phase}, replace(case, candidates=legal))
+    allowed = sorted({source for one in case.candidates for source in one.sources})
+    return Refuse(
+        f"`{case.proposal.tool}` is not legal in phase `{phase}`; it is in {_listed(allowed)}",
+        rule=case.candidates[0].name,
+        inputs={"phase": phase, "legal_in": allowed},
+        final="phase" in case.rules.policy.stops.final_denials,
+    )
+
+
+def authority(case: Case) -> Step:
+    """The principal holds what tool and transition need."""
+    held = authority_of(case.rules.policy, case.proposal.principal)
+    inputs = {"held": sorted(held)}
+    needed = set(case.known.rule.permissions)
+    able = tuple(one for one in case.candidates if held.issuperset(needed | set(one.authority)))
+    lacking = sorted((needed | set(case.candidates[0].authority if case.candidates else ())) - held)
+    if able or not lacking:
+        return Pass(inputs, replace(case, candidates=able))
+    return Refuse(
+        f"`{case.proposal.principal.id}` lacks the authority {_listed(lacking)}",
+        rule=case.candidates[0].name if case.candidates else None,
+        inputs=inputs | {"lacking": lacking},
+        final="authority" in case.rules.policy.stops.final_denials,
+    )
+
+
+def conditions(case: Case) -> Step:
+    """No forbid rule applies, and a transition's conditions hold; what cannot be judged denies."""
+    values = _values(case)
+    forbidden = _forbidden(case, values)
+    if forbidden is not None:
+        return forbidden
+    tried: dict[str, str] = {}
+    for position, transition in enumerate(case.candidates):
+        unmet = _unmet(case, transition.when, values)
+        if unmet is None:
+            return Pass({"unmet": tried}, replace(case, candidates=case.candidates[position:]))
+        tried[transition.name] = _said(unmet)
+        if isinstance(unmet[1], Undecided):
+            break  # a later, laxer transition must not catch what this one could not judge
+    if not case.candidates:
+        return Pass()
+    last = list(tried)[-1]
+    final = "conditions" in case.rules.policy.stops.final_denials
+    return Refuse(tried[last], rule=last, inputs={"unmet": tried}, final=final)
+
+
+def _forbidden(case: Case, values: Activation) -> Refuse | None:
+    """The first forbid rule that applies, or that cannot be judged."""
+    for forbid in case.rules.policy.forbid:
+        if any(names(pattern, case.proposal.tool) for pattern in forbid.tools):
+            unmet = _unmet(case, forbid.when, values)
+            if unmet is None or isinstance(unmet[1], Undecided):
+                why = forbid.reason if unmet is None else f"{forbid.reason}: {_said(unmet)}"
+                return Refuse(why, rule=forbid.name, final=forbid.final)
+    return None
+
+
+def _unmet(case: Case, when: tuple[str, ...], values: Activation) -> tuple[str, Undecided | None] | None:
+    for expression in when:
+        held = case.rules.condition("transition", expression).decide(values)
+        if held is not True:
+            return expression, held if isinstance(held, Undecided) else None
+    return None
+
+
+def _said(unmet: tuple[str, Undecided | None]) -> str:
+    expression, undecided = unmet
+    if undecided is None:
+        return f"the condition `{expression}` does not hold"
+    return f"the condition `{expression}` cannot be judged: {undecided.reason}"
+
+
+def _values(case: Case) -> Activation:
+    run, principal, known = case.run, case.proposal.principal, case.known
+    values = {
+        "args": dict(case.proposal.arguments),
+        "run.id": run.id,
+        "run.phase": run.phase,
+        "run.workflow": run.workflow,
+        "run.calls": run.spent.calls,
+        "run.mutations": run.spent.mutations,
+        "run.elapsed_s": case.elapsed_s,
+        "principal.id": principal.id,
+        "principal.tenant": principal.tenant,
+        "principal.roles": sorted(principal.roles),
+        "tool.name": known.tool.name,
+        "tool.upstream": known.tool.upstream,
+        "tool.effect": str(known.effect),
+        "evidence": {
+            name: {
+                "verdict": held.event.verdict,
+                "fresh": held.fresh,
+                "at": held.event.started_at.isoformat(),
+                "scope": dict(held.event.scope),
+            }
+            for name, held in run.evidence.items()
+        },
+        "now": case.now,
+    }
+    return activation("transition", values)
+
+
+def in_the_air(case: Case) -> Step:
+    """The same effect is unsettled nowhere, and nothing is under way that may move the phase."""
+    if case.known.effect is Effect.READ:
+        return Pass()
+    held = case.observed.held
+    if held is not None and held.run == case.run.id:
+        # The very same effect is open in this run under another key: no key lifts the hold on it.
+        return Wait(Outcome.HELD, "an equal call of this run is not settled yet", held.attempt, retry_after_s=RETRY_S)
+    if held is not None:
+        said = "is under way" if held.state == "open" else "may have happened and is not settled"
+        return Wait(
+            Outcome.HELD,
+            f"an equal call of run `{held.run}` {said}; it is not sent twice",
+            held.attempt,
+            retry_after_s=RETRY_S if held.state == "open" else None,
+            inputs={"attempt": held.attempt, "run": held.run, "state": held.state},
+        )
+    moving = next((one for one in case.run.unsettled.values() if one.moves), None)
+    if moving is None:
+        return Pass()
+    reason = f"`{moving.intent.tool}` may move the phase and is not settled yet"
+    if moving.state is AttemptState.UNKNOWN:
+        return Wait(Outcome.HELD, reason, moving.id)
+    return Wait(Outcome.IN_FLIGHT, reason, moving.id, retry_after_s=RETRY_S)
+
+
+def budget(case: Case) -> Step:
+    """The run can pay. Only what is spent for good ends it: what is merely reserved may yet come back."""
+    limits, spent, charge = case.rules.policy.budgets, case.run.spent, case.charge
+    inputs = {"spent": spent.model_dump(), "charge": charge.model_dump(), "elapsed_s": case.elapsed_s}
+    wanted = {"calls": (charge.calls, spent.calls + charge.calls, limits.calls)}
+    wanted["mutations"] = (charge.mutations, spent.mutations + charge.mutations, limits.mutations)
+    for name, (taken, after, limit) in wanted.items():
+        if taken and limit is not None and after > limit:
+            return _over(case, f"budgets.{name}", f"the budget of {limit} {name} is used up", inputs)
+    if limits.elapsed_s is not None and case.elapsed_s >= limits.elapsed_s:
+        reason = f"the budget of {limits.elapsed_s:g} s is used up"
+        return _over(case, "budgets.elapsed_s", reason, inputs)
+    return Pass(inputs)
+
+
+def _over(case: Case, rule: str, reason: str, inputs: Mapping[str, Any]) -> Refuse:
+    """Only what is spent for good ends the run: what is merely reserved may yet come back."""
+    if case.run.unsettled:
+        reserved = f"{reason} or reserved by calls that are not settled yet"
+        return Refuse(reserved, rule=rule, inputs=inputs, retry_after_s=RETRY_S)
+    shared = case.run.origin == "default"
+    outcome = Outcome.DENIED if shared else Outcome.BUDGET_EXHAUSTED
+    return Refuse(reason, outcome=outcome, rule=rule, inputs=inputs, final=not shared)
+
+
+def approval(case: Case) -> Step:
+    """A person has agreed to this exact action, if the transition wants one."""
+    transition = case.transition
+    if transition is None or transition.approval is None:
+        return Pass()
+    action = action_digest(case.proposal, case.observed.definition, case.rules.digest)
+    found = case.run.approvals.get(case.run.actions.get(action, ""))
+    if found is None or found.used_by is not None:
+        return Ask(transition, action)
+    if found.decision == "rejected":
+        why = f": {found.reason}" if found.reason else ""
+        return Refuse(f"`{found.by}` rejected this action{why}", rule=transition.name, inputs={"approval": found.id})
+    if case.now >= found.expires_at:
+        return Ask(transition, action)
+    if pending(found, case.now):
+        return Wait(
+            Outcome.NEEDS_APPROVAL,
+            transition.approval.reason,
+            approval=found.id,
+            inputs={"approval": found.id, "action": action},
+        )
+    return Pass({"approval": found.id, "by": found.by}, replace(case, approval=found.id))
+
+
+def _listed(what: list[str]) -> str:
+    return ", ".join(f"`{one}`" for one in what)

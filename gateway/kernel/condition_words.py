@@ -1,0 +1,182 @@
+"""What the CEL engine says, in plain words. It words errors for its own authors, and quotes the values it saw.
+
+Only what stands here is repeated: a reason goes to the agent and into the ledger, where an argument's
+value has no business. What is not known here becomes "it cannot be evaluated".
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+Paths: TypeAlias = tuple[tuple[str | int, ...], ...]
+"""What an expression reads, as steps from a variable: `args.to[0]` is `("args", "to", 0)`."""
+
+_NAME = r"[A-Za-z_]\w*\b(?!\s*\()"
+_STEP = re.compile(rf"""\s*\.\s*({_NAME})|\s*\[\s*(?:'([^'\\]*)'|"([^"\\]*)"|(\d{{1,9}}))\s*\]""")
+_PLACE = 4
+"""The group of a step that is a place in a list."""
+_ROOT = re.compile(r"(?<![\w.])(args|evidence|result)\b")
+
+
+def paths_in(expression: str) -> Paths:
+    """The paths in the order of the text; found by their looks, so good for saying what was missing and no more."""
+    found = []
+    for root in _ROOT.finditer(expression):
+        steps: list[str | int] = [root[1]]
+        at = root.end()
+        while step := _STEP.match(expression, at):
+            word = step[step.lastindex or 1]
+            steps.append(int(word) if step.lastindex == _PLACE else word)
+            at = step.end()
+        found.append(tuple(steps))
+    return tuple(found)
+
+
+# --- at run time ----------------------------------------------------------------------------------------------------
+
+_MISSING_KEY = re.compile(r'Key not found in map : "(.*)"', re.DOTALL)
+_MISSING_VARIABLE = re.compile(r'No value with name "([\w.]+)" found')
+_NO_OVERLOAD = re.compile(r"No matching overloads found : (?:\((\w+)\)\.)?(\S+?)(?:\(([\w, ]*)\))?$")
+
+_MISFITS: tuple[tuple[str, str], ...] = (
+    ("Index error", "a list has no such element"),
+    ("divide by zero", "it divides by zero"),
+    ("modulus by zero", "it divides by zero"),
+    ("overflow", "a number leaves the range of 64 bits"),
+    ("out of range", "a number leaves the range of 64 bits"),
+    ("budget exceeded", "it takes more steps than one condition may"),
+    ("regular expression", "a regular expression in it is not valid"),
+    ("String to Timestamp", "a string is no time"),
+    ("String to Duration", "a string is no duration"),
+    ("cannot convert string", "a string is no number"),
+)
+"""A piece of what the engine says, and what is said instead."""
+
+
+def misfit(said: str, paths: Paths, values: Mapping[str, Any], unfit: Mapping[str, str]) -> str:
+    """Why the condition has no answer, in half a sentence that shows no value."""
+    if variable := _MISSING_VARIABLE.search(said):
+        return unfit.get(variable[1], f"`{variable[1]}` is missing")
+    if key := _MISSING_KEY.search(said):
+        missing = next((path for path, holder in _cuts(paths, values) if holder and path[-1] == key[1]), None)
+        return f"`{spelled(missing)}` is missing" if missing else "a key that it asks for is missing"
+    if "SELECT to non-message" in said:
+        bare = next((path[:-1] for path, holder in _cuts(paths, values) if not holder), None)
+        return f"`{spelled(bare)}` has no fields" if bare else "something in it has no fields"
+    if overload := _NO_OVERLOAD.search(said):
+        return _no_overload(overload[2], ", ".join(types for types in (overload[1], overload[3]) if types))
+    return next((words for piece, words in _MISFITS if piece in said), "it cannot be evaluated")
+
+
+def spelled(path: tuple[str | int, ...]) -> str:
+    """The path as CEL writes it."""
+    return f"{path[0]}{''.join(step_spelled(step) for step in path[1:])}"
+
+
+def step_spelled(step: str | int) -> str:
+    """One step of a path, on one line whatever its characters are."""
+    return f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{step!r}]"
+
+
+def _cuts(paths: Paths, values: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], bool]]:
+    """Each path that leads nowhere, up to its first such step, and whether it is an object that lacks it."""
+    for path in paths:
+        at: Any = values
+        for length, step in enumerate(path, 1):
+            known = step < len(at) if isinstance(at, list) and isinstance(step, int) else _holds(at, step)
+            if not known:
+                yield path[:length], isinstance(at, Mapping)
+                break
+            at = at[step]
+
+
+def _holds(at: Any, step: str | int) -> bool:
+    return isinstance(at, Mapping) and step in at
+
+
+_TYPES: Mapping[str, str] = {
+    "string": "a string",
+    "int": "an integer",
+    "int64": "an integer",
+    "uint": "an integer",
+    "uint64": "an integer",
+    "double": "a number",
+    "bool": "a truth value",
+    "bytes": "bytes",
+    "list": "a list",
+    "map": "an object",
+    "null_type": "null",
+    "timestamp": "a time",
+    "Timestamp": "a time",
+    "duration": "a duration",
+    "Duration": "a duration",
+    "dyn": "anything",
+}
+
+
+def _no_overload(name: str, types: str) -> str:
+    operator = "[]" if name == "_[_]" else name.strip("_")
+    words = [_TYPES.get(one, "something else") for one in _TYPE.findall(types)]
+    if operator in {"&&", "||", "!", "<jump_condition>", "?_:"} or not words:
+        return "something in it is neither true nor false"
+    return f"`{operator}` cannot take {' and '.join(words)}"
+
+
+_TYPE = re.compile(r"([a-z_]\w*|(?<=google\.protobuf\.)\w+)(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?(?=,|$)")
+"""One type of a signature; a comma within brackets divides nothing."""
+
+
+# --- at load --------------------------------------------------------------------------------------------------------
+
+_PLACED = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
+_UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
+_NO_OVERLOAD_AT_LOAD = re.compile(r"no matching overload for '([^']*)' applied to '(?:[\w.]+\.)?\(?(.*?)\)?'")
+_SYNTAX = re.compile(r"(?:input '(.*?)' expecting|token recognition error at: '(.*?)'$|unsupported syntax '(.*?)')")
+
+_FUNCTIONS = frozenset(
+    {"all", "contains", "duration", "endsWith", "exists", "exists_one", "filter", "has", "map", "matches", "size"}
+    | {"startsWith", "timestamp"}
+)
+
+
+def refusal(said: str, expression: str, variables: tuple[str, ...]) -> tuple[str, int, int]:
+    """What is wrong with the expression, and where in it: message, line and column from 1."""
+    placed = _PLACED.search(said)
+    if placed is None:
+        known = {"recursion limit": "the expression is nested deeper than 32 levels"}
+        return next((words for piece, words in known.items() if piece in said), "the expression is no CEL"), 1, 1
+    line, column, message = int(placed[1]), int(placed[2]), placed[3]
+    if undeclared := _UNDECLARED.search(message):
+        name = undeclared[1]
+        return _unknown(name, variables), line, _start(name, expression, line, column)
+    if overload := _NO_OVERLOAD_AT_LOAD.search(message):
+        return _no_overload(overload[1], overload[2]), line, column
+    if syntax := _SYNTAX.search(message):
+        return _unexpected((syntax[1] or syntax[2] or syntax[3] or "").strip()), line, column
+    return "the expression is no CEL from here on", line, column
+
+
+def _unexpected(word: str) -> str:
+    if word == "<EOF>":
+        return "the expression ends too early"
+    meant = {"=": "==", "and": "&&", "or": "||", "not": "!", "is": "=="}.get(word)
+    return f"`{word[:32]}` is not expected here{_hint(meant)}"
+
+
+def _hint(meant: str | None) -> str:
+    return f" (did you mean `{meant}`?)" if meant else ""
+
+
+def _unknown(name: str, variables: tuple[str, ...]) -> str:
+    if name in _FUNCTIONS:
+        return f"`{name}` takes other arguments"
+    near = difflib.get_close_matches(name, [*variables, *sorted(_FUNCTIONS)], n=1, cutoff=0.6)
+    return f"nothing is named `{name[:64]}` here{_hint(near[0] if near else None)}"
+
+
+def _start(name: str, expression: str, line: int, column: int) -> int:
+    """Where the name begins; the engine points at its last dot, or at the bracket behind it."""
+    text = expression.split("\n")[line - 1]
+    begin = text.rfind(name, 0, column - 1 + len(name))
+    return begin + 1 if begin >= 0 and begin < column <= begin + len(name) + 1 else column

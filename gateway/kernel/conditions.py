@@ -1,0 +1,231 @@
+"""(expression, values) -> True, False or Undecided. CEL behind a seam: nobody else knows the engine's name.
+
+The engine returns errors as truthy values, so only its own `True` and `False` are believed here, and
+everything else is `Undecided`, with the reason. What an `Undecided` means is the caller's to say: a
+transition does not allow, a `forbid` forbids, a verifier is inconclusive.
+
+The dialect is what every CEL engine has: the core, `has`, `all`, `exists`, `exists_one`, `filter`,
+`map`, `matches`, `startsWith`, `endsWith`, `contains`, `size`, times and durations; no extensions.
+`||` and `&&` absorb an error beside a value that settles them, as the CEL specification says.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from cel_expr_python import cel
+
+from gateway.kernel.condition_words import Paths, misfit, paths_in, refusal, step_spelled
+from gateway.model.policy import MAX_EXPRESSION
+
+Kind: TypeAlias = Literal["transition", "verifier"]
+
+MAX_DEPTH = 64
+"""Levels of nesting that a value may have; the engine crashes the process near 20,000."""
+
+MAX_PATH = 160
+"""Characters of a path in a reason; deeper places are cut."""
+
+MAX_INT = 2**63
+"""CEL integers are 64 bits wide; what does not fit is undecided, never rounded."""
+
+VARIABLES: Mapping[Kind, Mapping[str, str]] = {
+    "transition": {
+        "args": "map(string, dyn)",
+        "run.id": "string",
+        "run.phase": "string",
+        "run.workflow": "string",
+        "run.calls": "int",
+        "run.mutations": "int",
+        "run.elapsed_s": "double",
+        "principal.id": "string",
+        "principal.tenant": "string",
+        "principal.roles": "list(string)",
+        "tool.name": "string",
+        "tool.upstream": "string",
+        "tool.effect": "string",
+        "evidence": "map(string, dyn)",
+        "now": "timestamp",
+    },
+    "verifier": {
+        "args": "map(string, dyn)",
+        "result": "map(string, dyn)",
+        "now": "timestamp",
+    },
+}
+"""What an expression may name, and of which type. Dotted names, so that a typing error is found at load."""
+
+
+class BadCondition(ValueError):
+    """The expression is no condition. The place is within the expression, counted from 1."""
+
+    def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """The condition could not be judged."""
+
+    reason: str
+    """What was missing or did not fit, in half a sentence: "`args.amount` is missing"."""
+
+    def __bool__(self) -> NoReturn:
+        """Refused: taken for true or for false, an `Undecided` would open a door somewhere."""
+        raise TypeError("an undecided condition is neither true nor false; test `is True`")
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """The values of one call, checked once and then judged by many conditions of one kind."""
+
+    kind: Kind
+    values: Mapping[str, Any]
+    unfit: Mapping[str, str]
+    """Variable to the reason why no condition can read it."""
+    engine: Any = field(repr=False, compare=False)
+
+
+def activation(kind: Kind, values: Mapping[str, Any]) -> Activation:
+    """The values as conditions of this kind see them. Never raises: what does not fit is undecided where it is used.
+
+    `values` are by the names of `VARIABLES`; others are ignored, and missing ones are missed when used.
+    """
+    unfit: dict[str, str] = {}
+    fit: dict[str, Any] = {}
+    for name, declared in VARIABLES[kind].items():
+        if name not in values:
+            continue
+        flaw = _flaw(values[name], declared)
+        if flaw is None:
+            fit[name] = values[name]
+        else:
+            unfit[name] = f"`{name}{flaw[0]}` {flaw[1]}"
+    return Activation(kind, MappingProxyType(fit), unfit, _environment(kind).Activation(fit))
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A compiled expression."""
+
+    kind: Kind
+    expression: str
+    paths: Paths = field(repr=False, compare=False)
+    """What it reads, for saying what was missing."""
+    program: Any = field(repr=False, compare=False)
+
+    def decide(self, values: Mapping[str, Any] | Activation) -> bool | Undecided:
+        """Whether it holds. Never raises; what could not be judged is `Undecided`, which is not false."""
+        over = values if isinstance(values, Activation) else activation(self.kind, values)
+        if over.kind != self.kind:
+            return Undecided(f"the values are those of a {over.kind}, the condition is one of a {self.kind}")
+        try:
+            found = self.program.eval(over.engine).plain_value()
+        except _ENGINE_ERRORS as error:
+            found = error
+        # INVARIANT: an error is a non-empty string here; nothing but the engine's own truth values counts.
+        if found is True or found is False:
+            return found is True
+        return Undecided(misfit(str(found), self.paths, over.values, over.unfit))
+
+
+def compile_condition(expression: str, kind: Kind) -> Condition:
+    """The expression as a program whose answer is true or false.
+
+    Raises: BadCondition for bad syntax, unknown names, another result than true or false, or too long a text.
+    """
+    if len(expression) > MAX_EXPRESSION:
+        raise BadCondition(f"the expression is longer than {MAX_EXPRESSION} characters")
+    try:
+        program = _environment(kind).compile(expression)
+    except _ENGINE_ERRORS as error:
+        raise BadCondition(*refusal(str(error), expression, tuple(VARIABLES[kind]))) from None
+    if program.return_type() != cel.Type.BOOL:
+        raise BadCondition(_no_truth(program.return_type().name()))
+    return Condition(kind, expression, paths_in(expression), program)
+
+
+_ENGINE_ERRORS = (RuntimeError, ValueError, TypeError, OverflowError)
+"""What the binding raises; text that is no UTF-8 among it."""
+
+
+@cache
+def _environment(kind: Kind) -> Any:
+    types = {
+        "string": cel.Type.STRING,
+        "int": cel.Type.INT,
+        "double": cel.Type.DOUBLE,
+        "timestamp": cel.Type.TIMESTAMP,
+        "list(string)": cel.Type.List(cel.Type.STRING),
+        "map(string, dyn)": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
+    }
+    return cel.NewEnv(variables={name: types[declared] for name, declared in VARIABLES[kind].items()})
+
+
+def _no_truth(type_name: str) -> str:
+    if type_name == "DYN":
+        return "the expression must be true or false for certain; compare what it gives, as in `… == true`"
+    return f"the expression must be true or false, and this one gives {_GIVES.get(type_name, 'something else')}"
+
+
+_GIVES: Mapping[str, str] = {
+    "STRING": "a string",
+    "INT": "an integer",
+    "UINT": "an integer",
+    "DOUBLE": "a number",
+    "TIMESTAMP": "a time",
+    "DURATION": "a duration",
+    "NULL_TYPE": "null",
+}
+
+
+def _flaw(value: Any, declared: str) -> tuple[str, str] | None:
+    """Where and why the engine cannot take the value; None if it can."""
+    if declared == "timestamp":
+        aware = isinstance(value, datetime) and value.tzinfo is not None
+        return None if aware else ("", "is no time with a zone")
+    if declared.startswith("map") and not isinstance(value, dict):
+        return "", "is no object"
+    return _json_flaw(value, MAX_DEPTH)
+
+
+def _json_flaw(value: Any, levels: int) -> tuple[str, str] | None:
+    match value:
+        case None | bool():
+            return None
+        case str():
+            return None if _is_text(value) else ("", "is no text")
+        case int():
+            return None if -MAX_INT <= value < MAX_INT else ("", "is an integer beyond 64 bits")
+        case float():
+            return None if math.isfinite(value) else ("", "is no finite number")
+        case dict() | list() if levels == 0:
+            return "", f"is nested deeper than {MAX_DEPTH} levels"
+        case dict():
+            if not all(isinstance(key, str) and _is_text(key) for key in value):
+                return "", "has a key that is no text"
+            return _first_flaw(((step_spelled(key[:64]), item) for key, item in value.items()), levels)
+        case list():
+            return _first_flaw(((step_spelled(place), item) for place, item in enumerate(value)), levels)
+        case _:
+            return "", "is no JSON value"
+
+
+def _first_flaw(items: Iterable[tuple[str, Any]], levels: int) -> tuple[str, str] | None:
+    for step, item in items:
+        flaw = _json_flaw(item, levels - 1)
+        if flaw is not None:
+            return (step + flaw[0])[:MAX_PATH], flaw[1]
+    return None
+
+
+def _is_text(value: str) -> bool:
+    """Whether it is UTF-8 text: half of a surrogate pair is not, and the engine has no answer to it."""
+    return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)

@@ -1,0 +1,198 @@
+"""(run, proposal, rules, observed, now) -> verdict. Pure; no clock, no I/O, no logging.
+
+The order of `CHECKS` is the design. A known key comes first, because it asks for no new effect; then
+whether the run goes on at all; then what can be said of the tool and the arguments alone; then who may do
+it, in which phase, under which conditions; then whether the same effect hangs in the air; then what it
+costs; a person comes last, and is never shown a call that could not be made. A check that errs denies.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, assert_never
+
+from gateway.kernel import checks
+from gateway.kernel.case import Ask, Case, Check, Observed, Pass, Refuse, Replay, Step, Wait
+from gateway.kernel.reduce import joined
+from gateway.kernel.registry import Registered
+from gateway.kernel.rules import Rules
+from gateway.model.canonical import Digest, digest
+from gateway.model.events import (
+    ApprovalRequested,
+    Denied,
+    Effect,
+    Finding,
+    Held,
+    IntentRecorded,
+    Replayed,
+    UsedKey,
+    Verdict,
+)
+from gateway.model.proposal import Key, KeySource, Proposal
+from gateway.model.run import Run
+
+CHECKS: Mapping[str, Check] = {
+    "key": checks.known_key,
+    "run": checks.running,
+    "tool": checks.known_tool,
+    "schema": checks.schema,
+    "phase": checks.phase,
+    "authority": checks.authority,
+    "conditions": checks.conditions,
+    "holds": checks.in_the_air,
+    "budget": checks.budget,
+    "approval": checks.approval,
+}
+"""Name to check; the order is the order in which they are asked."""
+
+
+def decide(run: Run, proposal: Proposal, rules: Rules, observed: Observed, now: datetime) -> Verdict:
+    """The one verdict that this proposal becomes in this state. Total: it never raises."""
+    case = Case(run, proposal, rules, observed, now)
+    findings: list[Finding] = []
+    waived: list[str] = []
+    for name, check in CHECKS.items():
+        step = check(case)
+        findings.append(_finding(name, step))
+        if isinstance(step, Pass):
+            case = step.case or case
+        elif _waivable(name, step, rules):
+            waived.append(name)
+        else:
+            return _verdict(case, step, tuple(findings))
+    return _intent(case, tuple(findings), tuple(waived))
+
+
+WAIVABLE = frozenset({"schema", "phase", "authority", "conditions", "budget", "approval"})
+"""What `mode: observe` records and lets pass. Repeats, holds, stops and unknown tools always bind."""
+
+
+def _waivable(name: str, step: Step, rules: Rules) -> bool:
+    named = name in WAIVABLE or (name == "tool" and isinstance(step, Refuse) and step.rule == checks.UNNAMED)
+    return named and rules.policy.mode == "observe"
+
+
+def _finding(name: str, step: Step) -> Finding:
+    match step:
+        case Pass():
+            return Finding(check=name, passed=True, inputs=dict(step.inputs))
+        case Refuse():
+            return Finding(check=name, passed=False, inputs=dict(step.inputs), rule=step.rule, reason=step.reason)
+        case Replay():
+            return Finding(check=name, passed=True, inputs={"attempt": step.attempt})
+        case Wait():
+            return Finding(check=name, passed=False, inputs=dict(step.inputs), reason=step.reason)
+        case Ask():
+            rule = step.transition
+            reason = rule.approval.reason if rule.approval else ""
+            return Finding(check=name, passed=False, inputs={"action": step.action}, rule=rule.name, reason=reason)
+        case _:
+            assert_never(step)
+
+
+def _common(case: Case, checks: tuple[Finding, ...]) -> dict[str, Any]:
+    proposal, known = case.proposal, case.registered
+    held = case.observed.held
+    return {
+        "tool": proposal.tool,
+        "upstream": known.tool.upstream if known else None,
+        "transition": case.transition.name if case.transition else None,
+        "arguments": proposal.arguments_digest,
+        "definition": case.observed.definition,
+        "policy": case.rules.digest,
+        "phase": case.run.phase,
+        "key": UsedKey(source=proposal.key.source, value=proposal.key.value) if proposal.key else None,
+        "checks": checks,
+        "observed": {"held": {"attempt": held.attempt, "run": held.run, "state": held.state}} if held else {},
+        "attribution": dict(proposal.attribution),
+    }
+
+
+def _verdict(case: Case, step: Refuse | Replay | Wait | Ask, checks: tuple[Finding, ...]) -> Verdict:
+    common = _common(case, checks)
+    match step:
+        case Replay():
+            return Replayed(**common, attempt=step.attempt)
+        case Wait():
+            return Held(
+                **common,
+                outcome=step.outcome,
+                reason=step.reason,
+                attempt=step.attempt,
+                approval=step.approval,
+                retry_after_s=step.retry_after_s,
+            )
+        case Refuse():
+            return Denied(
+                **common,
+                outcome=step.outcome,
+                rule=step.rule,
+                reason=step.reason,
+                final=step.final,
+                retry_after_s=step.retry_after_s,
+            )
+        case Ask():
+            return _ask(case, step, common)
+        case _:
+            assert_never(step)
+
+
+def _ask(case: Case, step: Ask, common: dict[str, Any]) -> ApprovalRequested:
+    rule = step.transition.approval
+    assert rule is not None  # noqa: S101 - INVARIANT: only a transition that names an approval is asked about
+    place = digest({"action": step.action, "seq": case.run.version + 1}, b"")
+    return ApprovalRequested(
+        **common,
+        approval=f"ap_{place.partition(':')[2][:16]}",
+        action=step.action,
+        rule=step.transition.name,
+        role=rule.role,
+        expires_at=case.now + timedelta(seconds=rule.expires_s),
+        reason=rule.reason,
+    )
+
+
+def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) -> IntentRecorded:
+    known, transition = case.known, case.transition
+    timeout_s = (transition.timeout_s if transition else None) or known.rule.timeout_s
+    common = _common(case, checks)
+    common["key"] = _key(case)
+    return IntentRecorded(
+        **common,
+        attempt=f"{case.run.id}.{case.run.version + 1}",
+        effect=known.effect,
+        charge=case.charge,
+        timeout_s=timeout_s,
+        settles_at=case.now + timedelta(seconds=timeout_s + known.rule.grace_s),
+        repeat=known.rule.repeat,
+        hold=hold_of(case.proposal, known),
+        approval=case.approval,
+        target=transition.target if transition else None,
+        verifier=transition.verify if transition else None,
+        edges={str(edge): phase for edge, phase in transition.on.items()} if transition else {},
+        waived=waived,
+    )
+
+
+def _key(case: Case) -> UsedKey:
+    """A key that no earlier attempt of the run has; the caller's own if it sent one."""
+    proposal = case.proposal
+    key = proposal.key
+    if key is None or (key.source is KeySource.CALL_ID and case.known.effect is Effect.READ):
+        count = case.run.equals.get(joined(proposal.tool, proposal.arguments_digest), ("", 0))[1]
+        source = KeySource.FRESH if case.known.effect is Effect.READ else KeySource.DERIVED
+        key = Key(source, f"{proposal.arguments_digest}/{count + 1}")
+    return UsedKey(source=key.source, value=key.value)
+
+
+def hold_of(proposal: Proposal, known: Registered) -> Digest | None:
+    """What no run may send while this is open or unknown: the same principal, upstream, tool and arguments."""
+    if known.effect is Effect.READ or known.rule.repeat == "new":
+        return None
+    effect = {
+        "tenant": proposal.principal.tenant,
+        "principal": proposal.principal.id,
+        "upstream": known.tool.upstream,
+        "tool": known.tool.own_name,
+        "arguments": proposal.arguments_digest,
+    }
+    return digest(effect, b"")

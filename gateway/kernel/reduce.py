@@ -1,0 +1,344 @@
+"""event -> state. `NEXT` is every legal move; what is not in it is a corrupt ledger.
+
+A run and each of its attempts are small machines, driven by the kinds of the events. The diagram in
+ARCHITECTURE.md is drawn from these two tables. Whatever moves a run or an attempt stands in this file.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from gateway.kernel.globs import names
+from gateway.model.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    AttemptAbandoned,
+    AttemptRefuted,
+    AttemptSuspended,
+    AttemptUnknown,
+    AttemptUnsent,
+    Charge,
+    Denied,
+    Effect,
+    Event,
+    EvidenceRecorded,
+    Held,
+    IntentRecorded,
+    OutcomeDelivered,
+    PhaseMoved,
+    ReceiptRecorded,
+    Replayed,
+    RunOpened,
+    RunStopped,
+)
+from gateway.model.principal import Principal
+from gateway.model.record import Record
+from gateway.model.run import UNSETTLED, Approval, Attempt, AttemptState, Evidence, Run, RunState
+
+
+class CorruptLedger(Exception):
+    """A record says something that cannot follow from those before it."""
+
+
+_SETTLING: Mapping[str, RunState] = {
+    "receipt.recorded": RunState.RUNNING,
+    "attempt.unsent": RunState.RUNNING,
+    "attempt.suspended": RunState.RUNNING,
+    "attempt.unknown": RunState.RUNNING,
+    "attempt.abandoned": RunState.RUNNING,
+    "attempt.refuted": RunState.RUNNING,
+    "outcome.delivered": RunState.RUNNING,
+    "evidence.recorded": RunState.RUNNING,
+}
+
+NEXT: Mapping[RunState, Mapping[str, RunState]] = {
+    RunState.UNOPENED: {"run.opened": RunState.RUNNING},
+    RunState.RUNNING: {
+        "proposal.denied": RunState.RUNNING,
+        "proposal.replayed": RunState.RUNNING,
+        "proposal.held": RunState.RUNNING,
+        "approval.requested": RunState.RUNNING,
+        "approval.decided": RunState.RUNNING,
+        "intent.recorded": RunState.RUNNING,
+        **_SETTLING,
+        "phase.moved": RunState.RUNNING,
+        "run.stopped": RunState.STOPPED,
+    },
+    # A stopped run stays stopped: nothing new is asked, intended or moved, but what was under way is settled.
+    RunState.STOPPED: {
+        "proposal.denied": RunState.STOPPED,
+        "proposal.replayed": RunState.STOPPED,
+        "proposal.held": RunState.STOPPED,
+        **dict.fromkeys(_SETTLING, RunState.STOPPED),
+    },
+}
+"""Run state, kind of event -> run state."""
+
+NEXT_ATTEMPT: Mapping[AttemptState, Mapping[str, AttemptState]] = {
+    AttemptState.OPEN: {
+        "receipt.recorded": AttemptState.ANSWERED,
+        "attempt.unsent": AttemptState.UNSENT,
+        "attempt.suspended": AttemptState.SUSPENDED,
+        "attempt.unknown": AttemptState.UNKNOWN,
+        "attempt.abandoned": AttemptState.ABANDONED,
+    },
+    AttemptState.SUSPENDED: {
+        "receipt.recorded": AttemptState.ANSWERED,
+        "attempt.suspended": AttemptState.SUSPENDED,
+        "attempt.unknown": AttemptState.UNKNOWN,
+        "attempt.abandoned": AttemptState.ABANDONED,
+    },
+    # A late answer is always accepted as the receipt of its attempt, whatever was believed until then.
+    AttemptState.UNKNOWN: {
+        "receipt.recorded": AttemptState.ANSWERED,
+        "attempt.refuted": AttemptState.REFUTED,
+    },
+    AttemptState.REFUTED: {"receipt.recorded": AttemptState.ANSWERED},
+    AttemptState.ABANDONED: {"receipt.recorded": AttemptState.ANSWERED},
+    AttemptState.ANSWERED: {
+        "evidence.recorded": AttemptState.ANSWERED,
+        "outcome.delivered": AttemptState.ANSWERED,
+    },
+    AttemptState.UNSENT: {},
+}
+"""Attempt state, kind of event -> attempt state. An attempt begins as `open` with its intent."""
+
+
+def fold(records: Iterable[tuple[Record, str]], run: Run) -> Run:
+    """The run after these records, each given with its link, in order. Folding twice gives the same.
+
+    Raises: CorruptLedger.
+    """
+    for record, link in records:
+        run = reduce(run, record, link)
+    return run
+
+
+def reduce(run: Run, record: Record, link: str) -> Run:
+    """The run after one more record.
+
+    Raises: CorruptLedger if the record is out of place or its event is no legal move.
+    """
+    event = record.event
+    if record.run != run.id or record.seq != run.version + 1 or record.previous != run.head:
+        raise CorruptLedger(f"record `{record.id}` does not follow `{run.id}#{run.version}`")
+    state = NEXT[run.state].get(event.kind)
+    if state is None:
+        raise CorruptLedger(f"record `{record.id}`: `{event.kind}` cannot happen in a run that is {run.state}")
+    last_at = run.last_at if run.state is RunState.STOPPED else record.at
+    moved = replace(run, version=record.seq, head=link, state=state, last_at=last_at)
+    return _apply(moved, record, event)
+
+
+def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR0912 - one arm a kind is the point
+    match event:
+        case RunOpened():
+            return _opened(run, record, event)
+        case Denied():
+            return _denied(run, event)
+        case Replayed() | Held():
+            return run
+        case ApprovalRequested():
+            return _requested(run, record, event)
+        case ApprovalDecided():
+            return _decided(run, event)
+        case IntentRecorded():
+            return _intended(run, record, event)
+        case ReceiptRecorded():
+            return _received(run, record, event)
+        case AttemptUnsent() | AttemptRefuted():
+            return _gave_back(run, record, event)
+        case AttemptAbandoned():
+            return _free_key(_move(run, record, event.attempt), event.attempt)
+        case AttemptSuspended():
+            return _move(run, record, event.attempt, suspended_until=event.expires_at)
+        case AttemptUnknown():
+            return _move(run, record, event.attempt)
+        case OutcomeDelivered():
+            return _move(run, record, event.attempt, delivered=True)
+        case EvidenceRecorded():
+            return _proved(run, record, event)
+        case PhaseMoved():
+            if event.source != run.phase:
+                raise CorruptLedger(f"record `{record.id}` moves from `{event.source}`, the run is in `{run.phase}`")
+            return replace(run, phase=event.target)
+        case RunStopped():
+            return replace(run, stopped=event, stopped_seq=record.seq)
+        case _:
+            assert_never(event)
+
+
+def joined(*parts: str) -> str:
+    """One map key of several; NUL stands in no name, id or key."""
+    return "\0".join(parts)
+
+
+def _opened(run: Run, record: Record, event: RunOpened) -> Run:
+    who = event.principal
+    return replace(
+        run,
+        principal=Principal(id=who.id, tenant=who.tenant, roles=frozenset(who.roles)),
+        policy=event.policy,
+        workflow=event.workflow,
+        phase=event.phase,
+        goal=event.goal,
+        origin=event.origin,
+        opened_at=record.at,
+        expires_at=event.expires_at,
+    )
+
+
+def _denied(run: Run, event: Denied) -> Run:
+    refused_by = event.checks[-1].check if event.checks else ""
+    run = _failed(run, joined("denied", event.tool, event.arguments, refused_by))
+    return replace(run, final=event) if event.final else run
+
+
+def _failed(run: Run, signature: str) -> Run:
+    return replace(run, failures=run.failures.insert(signature, run.failures.get(signature, 0) + 1))
+
+
+def _requested(run: Run, record: Record, event: ApprovalRequested) -> Run:
+    approval = Approval(
+        id=event.approval,
+        action=event.action,
+        tool=event.tool,
+        rule=event.rule,
+        role=event.role,
+        requested_at=record.at,
+        expires_at=event.expires_at,
+        seq=record.seq,
+    )
+    return replace(
+        run,
+        approvals=run.approvals.insert(approval.id, approval),
+        actions=run.actions.insert(approval.action, approval.id),
+    )
+
+
+def _decided(run: Run, event: ApprovalDecided) -> Run:
+    approval = run.approvals.get(event.approval)
+    if approval is None or approval.decision is not None or approval.action != event.action:
+        raise CorruptLedger(f"approval `{event.approval}` was not awaiting this decision")
+    decided = replace(approval, decision=event.decision, by=event.by.id, reason=event.reason)
+    return replace(run, approvals=run.approvals.insert(decided.id, decided))
+
+
+def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
+    if run.attempts.get(event.attempt) is not None:
+        raise CorruptLedger(f"attempt `{event.attempt}` was intended twice")
+    attempt = Attempt(id=event.attempt, seq=record.seq, at=record.at, intent=event)
+    equal = joined(event.tool, event.arguments)
+    count = run.equals.get(equal, ("", 0))[1]
+    run = replace(
+        run,
+        attempts=run.attempts.insert(attempt.id, attempt),
+        unsettled=run.unsettled.insert(attempt.id, attempt),
+        equals=run.equals.insert(equal, (attempt.id, count + 1)),
+        spent=_plus(run.spent, event.charge, 1),
+    )
+    if event.key is not None:
+        key = joined(event.tool, event.key.source, event.key.value)
+        run = replace(run, keys=run.keys.insert(key, attempt.id))
+    if event.effect is not Effect.READ:
+        run = _stale(_wrote(run, event.tool, intent=record.seq), event.tool)
+    return _use_up(run, event.approval, attempt.id)
+
+
+def _use_up(run: Run, approval_id: str | None, attempt: str) -> Run:
+    if approval_id is None:
+        return run
+    approval = run.approvals.get(approval_id)
+    if approval is None or approval.decision != "approved" or approval.used_by is not None:
+        raise CorruptLedger(f"approval `{approval_id}` cannot be used by `{attempt}`")
+    return replace(run, approvals=run.approvals.insert(approval_id, replace(approval, used_by=attempt)))
+
+
+def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
+    attempt = _attempt(run, record, event.attempt)
+    if attempt.state is AttemptState.REFUTED:
+        run = replace(run, spent=_plus(run.spent, attempt.intent.charge, 1))
+    run = _move(
+        run,
+        record,
+        event.attempt,
+        result=event.result,
+        answer=event.answer,
+        is_error=event.is_error,
+        schema_valid=event.schema_valid,
+        receipt=record.seq,
+        duration_s=event.duration_s,
+    )
+    if not event.is_error:
+        return run
+    return _failed(run, joined("error", attempt.intent.tool, attempt.intent.arguments, event.result or ""))
+
+
+def _gave_back(run: Run, record: Record, event: AttemptUnsent | AttemptRefuted) -> Run:
+    attempt = _attempt(run, record, event.attempt)
+    run = replace(run, spent=_plus(run.spent, attempt.intent.charge, -1))
+    return _free_key(_move(run, record, event.attempt), event.attempt)
+
+
+def _free_key(run: Run, attempt_id: str) -> Run:
+    intent = run.attempts[attempt_id].intent
+    if intent.key is None:
+        return run
+    return replace(run, keys=run.keys.discard(joined(intent.tool, intent.key.source, intent.key.value)))
+
+
+def _move(run: Run, record: Record, attempt_id: str, **changes: object) -> Run:
+    before = _attempt(run, record, attempt_id)
+    state = NEXT_ATTEMPT[before.state].get(record.event.kind)
+    if state is None:
+        raise CorruptLedger(f"record `{record.id}`: `{record.event.kind}` cannot happen to a {before.state} attempt")
+    after = replace(before, state=state, **changes)  # type: ignore[arg-type]  # field names are ours, a few lines up
+    unsettled = run.unsettled.discard(after.id) if after.settled else run.unsettled.insert(after.id, after)
+    if after.intent.effect is not Effect.READ and before.state in UNSETTLED and after.state not in UNSETTLED:
+        run = _wrote(run, after.intent.tool, end=record.seq)
+    return replace(run, attempts=run.attempts.insert(after.id, after), unsettled=unsettled)
+
+
+def _attempt(run: Run, record: Record, attempt_id: str) -> Attempt:
+    attempt = run.attempts.get(attempt_id)
+    if attempt is None:
+        raise CorruptLedger(f"record `{record.id}` speaks of attempt `{attempt_id}`, which was never intended")
+    return attempt
+
+
+def _wrote(run: Run, tool: str, *, intent: int = 0, end: int = 0) -> Run:
+    before = run.wrote.get(tool, (0, 0))
+    return replace(run, wrote=run.wrote.insert(tool, (max(before[0], intent), max(before[1], end))))
+
+
+def _stale(run: Run, tool: str) -> Run:
+    evidence = run.evidence
+    for name, held in run.evidence.items():
+        if held.fresh and any(names(pattern, tool) for pattern in held.event.covers):
+            evidence = evidence.insert(name, replace(held, fresh=False))
+    return replace(run, evidence=evidence)
+
+
+def _proved(run: Run, record: Record, event: EvidenceRecorded) -> Run:
+    fresh = not _overtaken(run, event)
+    run = replace(run, evidence=run.evidence.insert(event.verifier, Evidence(record.seq, event, fresh)))
+    if event.attempt is not None:
+        run = _move(run, record, event.attempt, evidence=record.seq, verdict=event.verdict)
+    if event.verdict == "pass":
+        return replace(run, failures=type(run.failures)())
+    return _failed(run, joined("verifier", event.verifier, event.signature or event.verdict))
+
+
+def _overtaken(run: Run, event: EvidenceRecorded) -> bool:
+    """A covered mutation was intended after the probe started, or was open when it did."""
+    covered = [tool for tool in run.wrote if any(names(pattern, tool) for pattern in event.covers)]
+    if any(max(run.wrote[tool]) > event.after for tool in covered):
+        return True
+    return any(
+        attempt.state in UNSETTLED and attempt.id != event.attempt and attempt.intent.tool in covered
+        for attempt in run.unsettled.values()
+    )
+
+
+def _plus(spent: Charge, charge: Charge, sign: int) -> Charge:
+    return Charge(calls=spent.calls + sign * charge.calls, mutations=spent.mutations + sign * charge.mutations)

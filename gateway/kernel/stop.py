@@ -1,0 +1,80 @@
+"""(run, rules, now) -> RunStopped | None. `STOPS` in order: a proven success is one, whatever else ran out.
+
+A default run has none: it is shared, and a shared run that stopped would lock its user out.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from gateway.kernel.rules import Rules
+from gateway.model.events import Outcome, RunStopped
+from gateway.model.run import Run, RunState
+
+Stop = Callable[[Run, Rules, datetime], RunStopped | None]
+
+
+def stop(run: Run, rules: Rules, now: datetime) -> RunStopped | None:
+    """Why the run is over as of its last event, or None while it goes on."""
+    if run.state is not RunState.RUNNING or run.origin == "default":
+        return None
+    return next((stopped for rule in STOPS if (stopped := rule(run, rules, now))), None)
+
+
+def _verified_success(run: Run, rules: Rules, _now: datetime) -> RunStopped | None:
+    success = rules.policy.success
+    if success is None or (success.phase is not None and run.phase != success.phase):
+        return None
+    held = [run.evidence.get(name) for name in success.evidence]
+    proofs = [proof for proof in held if proof is not None and proof.fresh and proof.event.verdict == "pass"]
+    if len(proofs) != len(held) or run.unsettled:
+        return None
+    return RunStopped(
+        outcome=Outcome.VERIFIED_SUCCESS,
+        reason="; ".join(proof.event.says for proof in proofs),
+        rule="success",
+        evidence=tuple(proof.seq for proof in proofs),
+    )
+
+
+def _final_denial(run: Run, _rules: Rules, _now: datetime) -> RunStopped | None:
+    """Denials that end a run: policy's final ones, a budget that is spent with nothing open, a missed deadline."""
+    denial = run.final
+    if denial is None:
+        return None
+    outcome = Outcome.POLICY_DENIED if denial.outcome is Outcome.DENIED else denial.outcome
+    return RunStopped(outcome=outcome, reason=denial.reason, rule=denial.rule, evidence=(run.version,))
+
+
+def _deadline_missed(run: Run, rules: Rules, now: datetime) -> RunStopped | None:
+    deadline_s = rules.policy.stops.deadline_s
+    if deadline_s is None or run.opened_at is None or run.unsettled:
+        return None
+    if now < run.opened_at + timedelta(seconds=deadline_s):
+        return None
+    return RunStopped(
+        outcome=Outcome.DEADLINE_MISSED,
+        reason=f"the run had {deadline_s:g} s from its start and did not succeed in them",
+        rule="stops.deadline_s",
+    )
+
+
+def _repeated_state(run: Run, rules: Rules, _now: datetime) -> RunStopped | None:
+    limit = rules.policy.stops.repeated_state
+    if limit is None:
+        return None
+    worst = max(run.failures.items(), key=lambda item: item[1], default=None)
+    if worst is None or worst[1] < limit.after:
+        return None
+    what, *which = worst[0].split("\0")
+    return RunStopped(
+        outcome=Outcome.REPEATED_STATE,
+        reason=f"the same failure came {worst[1]} times without new evidence: {_FAILURES[what]} `{which[0]}`",
+        rule="stops.repeated_state",
+        evidence=(run.version,),
+    )
+
+
+_FAILURES = {"denied": "a refused call of", "error": "an error of", "verifier": "verifier"}
+
+STOPS: tuple[Stop, ...] = (_verified_success, _final_denial, _deadline_missed, _repeated_state)
+"""In order; the first that speaks ends the run."""

@@ -1,0 +1,229 @@
+"""answer -> events. What the upstream said becomes a receipt; what a probe said becomes evidence.
+
+The upstream's "ok" is a claim. Where a transition names a verifier, only its evidence moves the phase.
+A refused connection is known to have done nothing; a timeout is not; an error answer to a write never
+proves that nothing happened.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, assert_never
+
+from gateway.kernel.conditions import Undecided
+from gateway.kernel.rules import Rules
+from gateway.kernel.schema import Unenforceable, violations
+from gateway.model.canonical import Digest, digest
+from gateway.model.events import (
+    AttemptAbandoned,
+    AttemptSuspended,
+    AttemptUnknown,
+    AttemptUnsent,
+    Effect,
+    Event,
+    EvidenceRecorded,
+    PhaseMoved,
+    ReceiptRecorded,
+)
+from gateway.model.policy import Verifier
+from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState
+from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Silence, TaskStarted, ToolResult
+
+SUSPENDED_S = 600.0
+"""How long an attempt may wait for input before it counts as unknown [SDK: request state lives 600 s]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """An answer's payload, as the runtime stored it."""
+
+    digest: Digest
+    size_bytes: int
+
+
+def observe(
+    run: Run,
+    attempt: Attempt,
+    answer: Answer,
+    cited: Cited | None,
+    *,
+    output_schema: Any,
+    duration_s: float,
+    now: datetime,
+) -> Sequence[Event]:
+    """What the answer makes of the attempt, and of the phase. Empty if the attempt can take no such answer any more."""
+    match answer:
+        case ToolResult(result):
+            receipt = _receipt(attempt, cited, duration_s)
+            is_error = result.get("isError") is True
+            valid = None if is_error else _valid(output_schema, result)
+            return _answered(run, attempt, receipt.model_copy(update={"is_error": is_error, "schema_valid": valid}))
+        case ProtocolError():
+            return _answered(run, attempt, _receipt(attempt, cited, duration_s).model_copy(update={"answer": "error"}))
+        case InputRequired() | TaskStarted():
+            if attempt.state not in {AttemptState.OPEN, AttemptState.SUSPENDED} or cited is None:
+                return ()
+            awaits: Literal["input", "task"] = "input" if isinstance(answer, InputRequired) else "task"
+            until = now + timedelta(seconds=SUSPENDED_S)
+            return (AttemptSuspended(attempt=attempt.id, awaits=awaits, answer=cited.digest, expires_at=until),)
+        case NotSent(reason):
+            return (AttemptUnsent(attempt=attempt.id, reason=reason),) if attempt.state is AttemptState.OPEN else ()
+        case Silence(reason):
+            return lose(run, attempt, reason)
+        case _:
+            assert_never(answer)
+
+
+def lose(run: Run, attempt: Attempt, reason: str) -> Sequence[Event]:
+    """No answer came, or nobody is left who waits for one. A read is let go; a write is held as unknown."""
+    if attempt.state not in {AttemptState.OPEN, AttemptState.SUSPENDED}:
+        return ()
+    if attempt.intent.effect is Effect.READ:
+        return (AttemptAbandoned(attempt=attempt.id, reason=reason),)
+    unknown = AttemptUnknown(attempt=attempt.id, reason=reason)
+    return (unknown, *_edge(run, attempt, "timeout_unknown", run.version + 1))
+
+
+def _receipt(attempt: Attempt, cited: Cited | None, duration_s: float) -> ReceiptRecorded:
+    return ReceiptRecorded(
+        attempt=attempt.id,
+        answer="result",
+        is_error=True,
+        result=cited.digest if cited else None,
+        size_bytes=cited.size_bytes if cited else 0,
+        duration_s=duration_s,
+        late=attempt.state is not AttemptState.OPEN,
+    )
+
+
+def _valid(schema: Any, result: Mapping[str, Any]) -> bool | None:
+    """Whether the structured result keeps the tool's output schema; it is relayed either way."""
+    if not isinstance(schema, Mapping):
+        return None
+    if "structuredContent" not in result:
+        return False
+    try:
+        return not violations(schema, result["structuredContent"], limit=1)
+    except Unenforceable:
+        return False
+
+
+def _answered(run: Run, attempt: Attempt, receipt: ReceiptRecorded) -> Sequence[Event]:
+    if attempt.state is AttemptState.ANSWERED:
+        return ()  # the first recorded answer counts; a duplicate is the upstream's slip
+    place = run.version + 1
+    if receipt.is_error:
+        return (receipt, *_edge(run, attempt, "error", place))
+    if attempt.intent.verifier is not None or receipt.schema_valid is False:
+        return (receipt,)  # evidence moves the phase, and a result that breaks its schema proves nothing
+    return (receipt, *_advance(run, attempt, place))
+
+
+def _advance(run: Run, attempt: Attempt, *because: int) -> Sequence[Event]:
+    target = attempt.intent.target
+    return _move(run, attempt, target, because) if target else ()
+
+
+def _edge(run: Run, attempt: Attempt, edge: str, *because: int) -> Sequence[Event]:
+    target = attempt.intent.edges.get(edge)
+    return _move(run, attempt, target, because) if target else ()
+
+
+def _move(run: Run, attempt: Attempt, target: str, because: tuple[int, ...]) -> Sequence[Event]:
+    # INVARIANT: a phase moves only if the run still goes on, and is where it was when the call was allowed.
+    if run.state is not RunState.RUNNING or run.phase != attempt.intent.phase or run.phase == target:
+        return ()
+    transition = attempt.intent.transition or ""
+    return (PhaseMoved(source=run.phase, target=target, transition=transition, attempt=attempt.id, because=because),)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A probe to make, and what it is for."""
+
+    verifier: str
+    rule: Verifier
+    attempt: Attempt
+    after: int
+    """The run's version when the probe starts."""
+
+
+def question(run: Run, attempt_id: str, rules: Rules) -> Question | None:
+    """The verifier that must speak about this attempt now, or None."""
+    attempt = run.attempts[attempt_id]
+    name = attempt.intent.verifier
+    if name is None or not attempt.unverified:
+        return None
+    return Question(name, rules.policy.verifiers[name], attempt, run.version)
+
+
+def settle(
+    run: Run,
+    asked: Question,
+    answer: Answer,
+    cited: Cited | None,
+    arguments: Mapping[str, Any],
+    rules: Rules,
+    *,
+    started_at: datetime,
+    duration_s: float,
+    now: datetime,
+) -> Sequence[Event]:
+    """The verifier's verdict about the attempt, and the phase that follows from it."""
+    verdict, says = _judge(asked, answer, arguments, rules, now)
+    evidence = EvidenceRecorded(
+        verifier=asked.verifier,
+        verdict=verdict,
+        attempt=asked.attempt.id,
+        scope={"tool": asked.rule.probe.tool, "arguments": asked.rule.probe.arguments, **asked.rule.scope},
+        covers=asked.rule.covers,
+        signature=_signature(asked, answer, says) if verdict != "pass" else None,
+        says=says,
+        artifact=cited.digest if cited else None,
+        started_at=started_at,
+        duration_s=duration_s,
+        after=asked.after,
+    )
+    attempt, place = run.attempts[asked.attempt.id], run.version + 1
+    if not attempt.unverified:
+        return ()  # another gateway was quicker
+    if verdict == "pass":
+        # INVARIANT: evidence that was overtaken while it was made moves nothing.
+        overtaken = any(
+            other.state in UNSETTLED and other.intent.effect is not Effect.READ and other.id != attempt.id
+            for other in run.unsettled.values()
+        )
+        return (evidence,) if overtaken else (evidence, *_advance(run, attempt, place))
+    return (evidence, *_edge(run, attempt, "verification_failed", place))
+
+
+def _judge(
+    asked: Question, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
+) -> tuple[Any, str]:
+    name = asked.verifier
+    if not isinstance(answer, ToolResult):
+        return "inconclusive", f"`{name}` could not check: {_trouble(answer)}"
+    values = {"result": dict(answer.result), "args": dict(arguments), "now": now}
+    for expression in asked.rule.passes:
+        held = rules.condition("verifier", expression).decide(values)
+        if isinstance(held, Undecided):
+            return "inconclusive", f"`{name}` could not judge `{expression}`: {held.reason}"
+        if not held:
+            return "fail", f"`{name}` found that `{expression}` does not hold"
+    return "pass", f"`{name}` passed"
+
+
+def _signature(asked: Question, answer: Answer, says: str) -> str:
+    content = answer.result.get("structuredContent") if isinstance(answer, ToolResult) else None
+    told = {name: content.get(name) for name in asked.rule.signature} if isinstance(content, Mapping) else {}
+    return digest({"verifier": asked.verifier, "says": says, "told": told}, b"")
+
+
+def _trouble(answer: Answer) -> str:
+    match answer:
+        case ProtocolError(error):
+            return f"the probe was refused with code {error.get('code')}"
+        case NotSent(reason) | Silence(reason):
+            return reason
+        case _:
+            return "the probe wants more input"
