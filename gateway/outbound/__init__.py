@@ -1,0 +1,1 @@
+"""Second floor, beside the runtime: whom we go to. Each room is an adapter of one port."""

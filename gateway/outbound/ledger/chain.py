@@ -1,0 +1,64 @@
+"""A step's records as they are stored, each the continuation of the one before. The same for every ledger."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gateway.model.record import GENESIS, Record, decode, encode, link
+from gateway.ports import Append, Conflict, LedgerUnavailable
+
+UNOPENED = (0, GENESIS)
+"""Version and head of a run without records."""
+
+
+class Entry(NamedTuple):
+    """One record, its stored bytes and the hash that the next one cites."""
+
+    record: Record
+    body: bytes
+    link: str
+
+
+def entries(step: Append) -> Sequence[Entry]:
+    """The step's records, encoded; they follow `expected` and each other without a gap.
+
+    Raises: ValueError for records that do not, and for attempts of another run: the caller is wrong.
+    """
+    version, head = step.expected
+    made: list[Entry] = []
+    for record in step.records:
+        if (record.run, record.seq, record.previous) != (step.run, version + 1, head):
+            raise ValueError(f"record `{record.id}` does not continue run `{step.run}` after {version} records")
+        body = encode(record)
+        version, head = version + 1, link(body)
+        made.append(Entry(record, body, head))
+    for tracked in step.track:
+        if tracked.run != step.run:
+            raise ValueError(f"attempt `{tracked.attempt}` of run `{tracked.run}` cannot be tracked by `{step.run}`")
+    return made
+
+
+def check_expected(step: Append, found: tuple[int, str]) -> None:
+    """The run is where the caller believes it to be.
+
+    Raises: Conflict.
+    """
+    if found != step.expected:
+        at = "the same version with another head" if found[0] == step.expected[0] else f"version {found[0]}"
+        raise Conflict(f"run `{step.run}` was expected at version {step.expected[0]} and is at {at}")
+
+
+def decoded(body: bytes, stored_link: str) -> Record:
+    """The record in these stored bytes, which are those that were linked when they were written.
+
+    A changed last record would otherwise make every append a `Conflict` for ever, with nothing to see.
+
+    Raises: LedgerUnavailable.
+    """
+    if link(body) != stored_link:
+        raise LedgerUnavailable("a record of the ledger was changed after it was written: restore it from a backup")
+    try:
+        return decode(body)
+    except ValueError:
+        raise LedgerUnavailable(
+            "a record of the ledger cannot be understood: it was written by a newer version; upgrade this one"
+        ) from None

@@ -1,0 +1,195 @@
+"""The file: made whole or not at all, recognised before it is touched, and watched while it is open.
+
+A new ledger is built under a name of its own and then linked to its path, so no process ever sees
+half of one, and of two that make it at the same instant one wins and both use the winner's.
+"""
+
+import contextlib
+import os
+import secrets
+import sqlite3
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from gateway.outbound.ledger import schema
+from gateway.outbound.ledger.faults import code, unavailable
+from gateway.ports import LedgerUnavailable, NotOurLedger
+
+OLDEST_SQLITE = (3, 37, 0)
+"""The first with STRICT tables."""
+
+_MODE_FILE = 0o600
+_MODE_DIRECTORY = 0o700
+
+_SETTINGS = (
+    # NORMAL lost every acknowledged intent in a simulated power cut; FULL lost none.
+    "PRAGMA synchronous = FULL",
+    # On macOS a plain fsync leaves the data in the drive's cache; elsewhere these two do nothing.
+    "PRAGMA fullfsync = ON",
+    "PRAGMA checkpoint_fullfsync = ON",
+    "PRAGMA cache_size = -16384",
+    # After a burst of large payloads the log file is cut back to this.
+    "PRAGMA journal_size_limit = 67108864",
+)
+
+
+def connect(path: Path, busy_timeout_s: float, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+    """A connection that may write to the ledger at `path`, which is made or migrated if need be.
+
+    Raises: NotOurLedger, having changed nothing, and LedgerUnavailable.
+    """
+    check_sqlite(sqlite3.sqlite_version_info)
+    try:
+        if not path.exists():
+            _make(path)
+        _recognise(path)
+        # Each time: the process that made the file may have died before this.
+        _sync_directory(path.parent)
+        db = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, factory=factory)
+    except (OSError, sqlite3.Error) as error:
+        raise unavailable(path, error) from error
+    try:
+        return _prepared(path, db)
+    except BaseException:
+        db.close()
+        raise
+
+
+def check_sqlite(found: tuple[int, int, int]) -> None:
+    """The SQLite that Python was built with can hold a ledger.
+
+    Raises: LedgerUnavailable.
+    """
+    if found < OLDEST_SQLITE:
+        needed, has = (".".join(map(str, version)) for version in (OLDEST_SQLITE, found))
+        raise LedgerUnavailable(f"SQLite {has} is too old for a ledger: use a Python that has {needed} or newer")
+
+
+def salt(db: sqlite3.Connection) -> bytes:
+    """What was drawn when the ledger was made."""
+    return bytes(db.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone()[0])
+
+
+class Watch:
+    """Whether the files under an open connection are still the ones that others find at the path.
+
+    A deleted or replaced file takes every write, and all of it is lost: the system keeps the old file
+    for us alone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._names = [f"{path}{suffix}" for suffix in ("", "-wal", "-shm")]
+        self._seen = self._look()
+
+    def check(self) -> None:
+        """Raises: LedgerUnavailable."""
+        if self._look() != self._seen:
+            raise LedgerUnavailable(
+                f"the ledger `{self._path}` was deleted or replaced while it was open: "
+                "stop every gateway on it, put the file back, and start again"
+            )
+
+    def _look(self) -> Sequence[tuple[int, int] | None]:
+        return [_identity(name) for name in self._names]
+
+
+def _identity(name: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(name)  # noqa: PTH116 - three times a commit, and Path is slower than the call
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _make(path: Path) -> None:
+    made = _make_directory(path.parent)
+    building = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    os.close(os.open(building, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE_FILE))
+    try:
+        _build(building)
+        with contextlib.suppress(FileExistsError):  # another process was first: its ledger is the ledger
+            path.hardlink_to(building)
+    finally:
+        building.unlink()
+    for directory in made:
+        _sync_directory(directory.parent)
+
+
+def _build(path: Path) -> None:
+    db = sqlite3.connect(path, isolation_level=None)
+    try:
+        db.execute("PRAGMA synchronous = FULL")
+        schema.create(db)
+        # Last, so that every page above is in the file itself and none in a log beside it.
+        db.execute("PRAGMA journal_mode = WAL")
+    finally:
+        db.close()
+
+
+def _make_directory(directory: Path) -> Sequence[Path]:
+    """The directories that had to be made, private to the user."""
+    missing = [one for one in (directory, *directory.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=_MODE_DIRECTORY, exist_ok=True)
+    return missing
+
+
+def _sync_directory(directory: Path) -> None:
+    """A file whose directory entry is not durable is lost with the power, however well it was synced itself."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _recognise(path: Path) -> None:
+    """Raises: NotOurLedger. The file is only looked at, by SQLite itself, without locks and without its log.
+
+    INVARIANT: never by `open`: closing any other handle on the file drops the locks that SQLite holds
+    in this process [sqlite.org/howtocorrupt.html, 2.2].
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise NotOurLedger(f"`{path}` is no file: give the ledger another path")
+    if found.st_size == 0:
+        raise NotOurLedger(f"`{path}` is an empty file: delete it, or give the ledger another path")
+    db = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
+    try:
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        version = schema.version(db)
+    except sqlite3.DatabaseError as error:
+        if code(error) != sqlite3.SQLITE_NOTADB:
+            raise
+        raise NotOurLedger(f"`{path}` is not an SQLite file: give the ledger another path") from None
+    finally:
+        db.close()
+    if application != schema.APPLICATION_ID:
+        raise NotOurLedger(f"`{path}` belongs to another program: give the ledger another path")
+    _check_version(path, version)
+
+
+def _check_version(path: Path, version: int) -> None:
+    if version > schema.VERSION:
+        raise NotOurLedger(
+            f"`{path}` has schema {version} and this version knows only {schema.VERSION}: upgrade, or give another path"
+        )
+
+
+def _prepared(path: Path, db: sqlite3.Connection) -> sqlite3.Connection:
+    try:
+        for setting in _SETTINGS:
+            db.execute(setting)
+        # A ledger that came back from a backup may have lost its mode.
+        (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+        schema.migrate(db)
+        version = schema.version(db)
+    except sqlite3.Error as error:
+        raise unavailable(path, error) from error
+    if mode != "wal":
+        raise LedgerUnavailable(f"the ledger `{path}` is on a disk without shared memory: give a path on a local disk")
+    # Again: what `_recognise` saw may be older than what stood in the log.
+    _check_version(path, version)
+    return db

@@ -1,0 +1,85 @@
+"""What stands in the file, by numbered steps that only go forward. A step that was released is never edited."""
+
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from typing import TypeAlias
+
+APPLICATION_ID = 0x43666F6C
+"""`Cfol`, in SQLite's header: the file is a counterfoil ledger [sqlite.org/pragma.html#pragma_application_id]."""
+
+RARE = ("run.opened", "approval.requested", "approval.decided")
+"""Kinds that are looked for over all runs, and few enough to have an index of their own."""
+
+RARE_SQL = "kind IN ('run.opened', 'approval.requested', 'approval.decided')"
+"""As the partial index has it; a query must repeat it word for word to be served by that index."""
+
+Migration: TypeAlias = Sequence[str]
+
+MIGRATIONS: Sequence[Migration] = (
+    (
+        "CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID",
+        """CREATE TABLE event (
+            position INTEGER PRIMARY KEY,
+            run TEXT NOT NULL,
+            seq INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            link TEXT NOT NULL,
+            body BLOB NOT NULL,
+            UNIQUE (run, seq)
+        ) STRICT""",
+        f"CREATE INDEX event_rare ON event (kind, position) WHERE {RARE_SQL}",
+        # Not WITHOUT ROWID: such a table keeps its rows in the key's tree, which megabytes would make deep.
+        "CREATE TABLE payload (digest TEXT NOT NULL UNIQUE, body BLOB NOT NULL) STRICT",
+        """CREATE TABLE attempt (
+            position INTEGER PRIMARY KEY,
+            attempt TEXT NOT NULL UNIQUE,
+            run TEXT NOT NULL,
+            state TEXT NOT NULL,
+            hold TEXT,
+            owner TEXT NOT NULL,
+            lease_until REAL NOT NULL
+        ) STRICT""",
+        "CREATE UNIQUE INDEX attempt_hold ON attempt (hold) WHERE hold IS NOT NULL",
+        "CREATE INDEX attempt_lease ON attempt (lease_until)",
+    ),
+)
+
+VERSION = len(MIGRATIONS)
+
+
+def create(db: sqlite3.Connection) -> None:
+    """The empty file is a ledger of this version, with a salt of its own."""
+    db.execute("BEGIN IMMEDIATE")
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    _apply(db, MIGRATIONS)
+    db.execute("INSERT INTO meta (key, value) VALUES ('salt', ?)", (secrets.token_bytes(32),))
+    db.execute("COMMIT")
+
+
+def migrate(db: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """The ledger is of the version that these migrations lead to, or newer; whoever else opens it waits."""
+    if version(db) >= len(migrations):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        _apply(db, migrations)
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def version(db: sqlite3.Connection) -> int:
+    """The number of migrations that the file has seen."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _apply(db: sqlite3.Connection, migrations: Sequence[Migration]) -> None:
+    # Read again under the lock: another process may have migrated while we waited for it.
+    for migration in migrations[version(db) :]:
+        for statement in migration:
+            db.execute(statement)
+    db.execute(f"PRAGMA user_version = {max(len(migrations), version(db))}")
+    # Also where a person with the `sqlite3` shell looks.
+    db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('schema_version', ?)", (b"%d" % version(db),))

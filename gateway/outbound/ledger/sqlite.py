@@ -1,0 +1,226 @@
+"""A ledger in one SQLite file, which any number of gateway processes on the machine share.
+
+Writes go through one thread that commits in groups (`writer.py`), reads through a connection of their
+own, which never waits for a writer. All that must hold across processes is checked within the
+transaction, under SQLite's write lock: the run's version and head, the uniqueness of a hold, a lease.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+
+from gateway.model.canonical import Digest
+from gateway.model.record import Record
+from gateway.outbound.ledger import file
+from gateway.outbound.ledger.chain import UNOPENED, Entry, check_expected, decoded, entries
+from gateway.outbound.ledger.faults import unavailable
+from gateway.outbound.ledger.schema import RARE, RARE_SQL
+from gateway.outbound.ledger.writer import Opened, Writer
+from gateway.ports import Append, LedgerUnavailable, Occupied, Tracked
+
+_HEAD = "SELECT seq, link FROM event WHERE run = ? ORDER BY seq DESC LIMIT 1"
+_ADD_EVENT = "INSERT INTO event (run, seq, kind, link, body) VALUES (?, ?, ?, ?, ?)"
+_ADD_PAYLOAD = "INSERT INTO payload (digest, body) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING"
+_COLUMNS = "attempt, run, state, hold, owner, lease_until"
+_TRACK = f"""
+INSERT INTO attempt ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (attempt) DO UPDATE SET
+    run = excluded.run, state = excluded.state, hold = excluded.hold,
+    owner = excluded.owner, lease_until = excluded.lease_until
+"""  # noqa: S608 - our own words, as everywhere on this page
+_UNTRACK = "DELETE FROM attempt WHERE attempt = ?"
+_HOLDER = f"SELECT {_COLUMNS} FROM attempt WHERE hold = ?"  # noqa: S608
+_CLAIM = "UPDATE attempt SET owner = ?1, lease_until = ?2 WHERE attempt = ?3 AND (owner = ?1 OR lease_until <= ?4)"
+_RENEW = "UPDATE attempt SET lease_until = ? WHERE owner = ? AND state <> 'unknown'"
+
+_READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq"
+_PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
+_TRACKED = f"SELECT {_COLUMNS} FROM attempt ORDER BY position"  # noqa: S608
+_EXPIRED = f"SELECT {_COLUMNS} FROM attempt INDEXED BY attempt_lease WHERE lease_until <= ? ORDER BY position"  # noqa: S608
+_NEWEST_RARE = f"""
+SELECT * FROM (
+    SELECT position, body, link FROM event INDEXED BY event_rare
+    WHERE kind = ? AND {RARE_SQL} ORDER BY position DESC LIMIT ?
+)"""  # noqa: S608
+
+
+async def open_sqlite(
+    path: str | PathLike[str],
+    *,
+    busy_timeout_s: float = 5.0,
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
+) -> "SqliteLedger":
+    """The ledger in that file, which is made, private to the user, if it is not there yet.
+
+    A write waits at most `busy_timeout_s` for another process. `factory` is the class of the writing
+    connection, as in `sqlite3.connect`: where faults are planted.
+
+    Raises: NotOurLedger, having changed nothing, and LedgerUnavailable.
+    """
+    async with contextlib.AsyncExitStack() as undo:
+        writer = Writer(partial(_connect, Path(path), busy_timeout_s, factory), busy_timeout_s)
+        undo.push_async_callback(writer.close)
+        opened = await writer.opened()
+        reader = _reader(opened.path, busy_timeout_s)
+        undo.push_async_callback(reader.close)
+        await _attach(opened.path, reader)
+        undo.pop_all()
+        return SqliteLedger(opened, writer, reader)
+
+
+class SqliteLedger:
+    """A `Ledger` in one file. Made by `open_sqlite`."""
+
+    def __init__(self, opened: Opened, writer: Writer, reader: aiosqlite.Connection) -> None:
+        self._path = opened.path
+        self._watch = opened.watch
+        self._salt = opened.salt
+        self._writer = writer
+        self._reader = reader
+        self._closed = False
+
+    @property
+    def salt(self) -> bytes:
+        """As `Ledger.salt`."""
+        return self._salt
+
+    @property
+    def commits(self) -> int:
+        """Transactions that this object has committed, each with at most one fsync."""
+        return self._writer.commits
+
+    async def append(self, step: Append) -> None:
+        """As `Ledger.append`. Steps are applied in the order of the calls, also when several wait.
+
+        After LedgerUnavailable the step may be in the ledger or not: the commit itself may have failed.
+        Whoever is cancelled here has still appended.
+
+        Raises: Conflict, Occupied, LedgerUnavailable; ValueError for records that do not continue the run.
+        """
+        await self._writer.run(partial(_append, step, entries(step)))
+
+    async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
+        """As `Ledger.read`."""
+        rows = await self._rows(_READ, run, after)
+        return [(decoded(body, link), body) for body, link in rows]
+
+    async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
+        """As `Ledger.find`. Kinds of `schema.RARE` have an index; others are looked for from the newest back."""
+        if not kinds:
+            return []
+        rows = await self._rows(*_find(sorted(set(kinds)), limit))
+        return [decoded(body, link) for body, link in rows]
+
+    async def payload(self, digest: Digest) -> bytes | None:
+        """As `Ledger.payload`."""
+        for (body,) in await self._rows(_PAYLOAD, digest):
+            return bytes(body)
+        return None
+
+    async def tracked(self, *, expired_at: float | None = None) -> Sequence[Tracked]:
+        """As `Ledger.tracked`."""
+        rows = await (self._rows(_TRACKED) if expired_at is None else self._rows(_EXPIRED, expired_at))
+        return [Tracked(*row) for row in rows]
+
+    async def claim(self, attempt: str, owner: str, now: float, lease_until: float) -> bool:
+        """As `Ledger.claim`."""
+        changed = await self._writer.run(partial(_change, _CLAIM, (owner, lease_until, attempt, now)))
+        return changed == 1
+
+    async def renew(self, owner: str, lease_until: float) -> None:
+        """As `Ledger.renew`."""
+        await self._writer.run(partial(_change, _RENEW, (lease_until, owner)))
+
+    async def close(self) -> None:
+        """As `Ledger.close`."""
+        self._closed = True
+        try:
+            await self._reader.close()
+        finally:
+            # Last, for the last connection moves the log into the file and removes it.
+            await self._writer.close()
+
+    async def _rows(self, sql: str, *values: Any) -> Iterable[sqlite3.Row]:
+        if self._closed:
+            raise LedgerUnavailable("the ledger is closed")
+        try:
+            rows = await self._reader.execute_fetchall(sql, values)
+        except sqlite3.Error as error:
+            self._watch.check()
+            raise unavailable(self._path, error) from error
+        # After, not before: what was read then stood in the file that the others share.
+        self._watch.check()
+        return rows
+
+
+def _connect(path: Path, busy_timeout_s: float, factory: type[sqlite3.Connection]) -> Opened:
+    # Resolved: SQLite keeps its log beside the file, not beside a link to it.
+    place = path.resolve()
+    db = file.connect(place, busy_timeout_s, factory)
+    try:
+        return Opened(place, db, salt=file.salt(db), watch=file.Watch(place))
+    except sqlite3.Error as error:
+        db.close()
+        raise unavailable(place, error) from error
+
+
+def _reader(path: Path, busy_timeout_s: float) -> aiosqlite.Connection:
+    reader = aiosqlite.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=busy_timeout_s, isolation_level=None)
+    with contextlib.suppress(AttributeError):
+        # A process that forgot to close must be able to end; SQLAlchemy does the same.
+        reader._thread.daemon = True  # noqa: SLF001
+    return reader
+
+
+async def _attach(path: Path, reader: aiosqlite.Connection) -> None:
+    try:
+        connected = await reader
+        # SQLite opens the log at the first read: now, while `Watch` has seen that it is the right one.
+        await connected.execute_fetchall("SELECT key FROM meta")
+    except sqlite3.Error as error:
+        raise unavailable(path, error) from error
+
+
+def _append(step: Append, made: Sequence[Entry], db: sqlite3.Connection) -> None:
+    check_expected(step, db.execute(_HEAD, (step.run,)).fetchone() or UNOPENED)
+    for record, body, link in made:
+        db.execute(_ADD_EVENT, (step.run, record.seq, record.event.kind, link, body))
+    for item in step.payloads.items():
+        db.execute(_ADD_PAYLOAD, item)
+    for attempt in step.untrack:
+        db.execute(_UNTRACK, (attempt,))
+    for tracked in step.track:
+        _track(tracked, db)
+
+
+def _track(tracked: Tracked, db: sqlite3.Connection) -> None:
+    row = (tracked.attempt, tracked.run, tracked.state, tracked.hold, tracked.owner, tracked.lease_until)
+    try:
+        db.execute(_TRACK, row)
+    except sqlite3.IntegrityError:
+        holder = db.execute(_HOLDER, (tracked.hold,)).fetchone()
+        if holder is None:
+            raise
+        raise Occupied(Tracked(*holder)) from None
+
+
+def _change(sql: str, values: tuple[Any, ...], db: sqlite3.Connection) -> int:
+    """How many rows the statement changed."""
+    return db.execute(sql, values).rowcount
+
+
+def _find(kinds: Sequence[str], limit: int) -> tuple[Any, ...]:
+    """The query and its values. Each rare kind gives its own newest, and the newest of those are taken."""
+    if set(kinds) <= set(RARE):
+        each = " UNION ALL ".join([_NEWEST_RARE] * len(kinds))
+        values = [value for kind in kinds for value in (kind, limit)]
+        return f"SELECT body, link FROM ({each}) ORDER BY position DESC LIMIT ?", *values, limit  # noqa: S608
+    marks = ", ".join("?" * len(kinds))
+    sql = f"SELECT body, link FROM event WHERE kind IN ({marks}) ORDER BY position DESC LIMIT ?"  # noqa: S608
+    return sql, *kinds, limit

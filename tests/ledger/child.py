@@ -1,0 +1,105 @@
+"""A process of its own over one ledger file: `python -m tests.ledger.child VERB PATH ...`. Told to go on stdin."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine
+
+from gateway.model.record import link
+from gateway.outbound.ledger import SqliteLedger, open_sqlite
+from gateway.ports import Conflict, Occupied
+from tests.ledger.making import T0, Line, attempt, opened
+
+
+def say(*words: object) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+def wait_for_go() -> None:
+    say("ready")
+    sys.stdin.readline()
+
+
+async def make(path: str) -> None:
+    """Opens the ledger at the word, makes it if nobody was faster, and leaves a record in it; says its salt."""
+    wait_for_go()
+    ledger = await open_sqlite(path)
+    await ledger.append(Line(f"run_{os.getpid()}").step(opened()))
+    say(ledger.salt.hex())
+    await ledger.close()
+
+
+async def append(path: str, run: str) -> None:
+    """Appends to one run for ever, saying each version once it was acknowledged."""
+    ledger = await open_sqlite(path)
+    wait_for_go()
+    line = Line(run)
+    while True:
+        await ledger.append(line.step())
+        say(line.expected[0])
+
+
+async def contend(path: str, who: str, count: str) -> None:
+    """Appends to the run that all append to, so many times, reading again after each conflict."""
+    ledger = await open_sqlite(path)
+    wait_for_go()
+    conflicts = 0
+    for number in range(int(count)):
+        conflicts += await _append_somehow(ledger, f"{who} {number}")
+    say(conflicts)
+    await ledger.close()
+
+
+async def _append_somehow(ledger: SqliteLedger, goal: str) -> int:
+    conflicts = 0
+    while True:
+        stored = await ledger.read("run_1")
+        line = Line("run_1", (len(stored), link(stored[-1][1]))) if stored else Line("run_1")
+        try:
+            await ledger.append(line.step(opened(goal)))
+        except Conflict:
+            conflicts += 1
+        else:
+            return conflicts
+
+
+async def claim(path: str, who: str) -> None:
+    """Claims every expired attempt, all at once; says which it won."""
+    ledger = await open_sqlite(path)
+    names = [tracked.attempt for tracked in await ledger.tracked(expired_at=T0)]
+    wait_for_go()
+    won = await asyncio.gather(*(ledger.claim(name, who, T0, T0 + 60) for name in names))
+    say(*(name for name, mine in zip(names, won, strict=True) if mine))
+    await ledger.close()
+
+
+async def hold(path: str, who: str, count: str) -> None:
+    """Records so many effects, each in a run of its own, that equal the effects of its twins; says which it has."""
+    ledger = await open_sqlite(path)
+    wait_for_go()
+    got = []
+    for number in range(int(count)):
+        run = f"run_{who}_{number}"
+        try:
+            await ledger.append(Line(run).tracking(attempt(f"att_{who}_{number}", run, hold=f"effect {number}")))
+        except Occupied:
+            continue
+        got.append(number)
+    say(*got)
+    await ledger.close()
+
+
+async def forget(path: str) -> None:
+    """Opens the ledger, uses it, and ends without a word of goodbye."""
+    ledger = await open_sqlite(path)
+    await ledger.append(Line("run_1").step())
+    say(len(await ledger.read("run_1")))
+
+
+VERBS: dict[str, Callable[..., Coroutine[None, None, None]]] = {
+    verb.__name__: verb for verb in (make, append, contend, claim, hold, forget)
+}
+
+if __name__ == "__main__":
+    asyncio.run(VERBS[sys.argv[1]](*sys.argv[2:]))

@@ -1,0 +1,77 @@
+"""Steps for the ledgers' tests: a run as its one writer knows it, and the attempts that it tracks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.model.canonical import Digest
+from gateway.model.events import ApprovalRequested, Event, OutcomeDelivered, RunOpened, Who
+from gateway.model.record import GENESIS, Record, encode, link, utc
+from gateway.model.run import Tracked
+from gateway.ports import Append
+
+T0 = 1_800_000_000.0
+
+POLICY = Digest("c1:policy")
+
+
+@dataclass
+class Line:
+    """What it appends next continues what it appended last, whether or not that was stored."""
+
+    run: str
+    expected: tuple[int, str] = (0, GENESIS)
+
+    def step(self, *events: Event, **fields: Any) -> Append:
+        """The next step; one small event if none is given."""
+        version, head = expected = self.expected
+        records = []
+        for event in events or (small(),):
+            record = Record(run=self.run, seq=version + 1, at=utc(T0 + version), previous=head, event=event)
+            records.append(record)
+            version, head = version + 1, link(encode(record))
+        self.expected = version, head
+        return Append(self.run, expected, records, **fields)
+
+    def tracking(self, *attempts: Tracked, untrack: Sequence[str] = ()) -> Append:
+        """The next step, which tracks these."""
+        return self.step(track=attempts, untrack=untrack)
+
+    def paying(self, payloads: Mapping[Digest, bytes]) -> Append:
+        """The next step, which cites these."""
+        return self.step(payloads=payloads)
+
+
+def small(attempt: str = "att_1") -> OutcomeDelivered:
+    return OutcomeDelivered(attempt=attempt)
+
+
+def opened(goal: str = "") -> RunOpened:
+    return RunOpened(principal=Who(tenant="local", id="user"), workflow="test", policy=POLICY, phase="open", goal=goal)
+
+
+def asked(approval: str = "apr_1") -> ApprovalRequested:
+    return ApprovalRequested(
+        tool="pay",
+        arguments=Digest("c1:arguments"),
+        policy=POLICY,
+        phase="open",
+        checks=(),
+        approval=approval,
+        action=Digest("c1:action"),
+        rule="pay",
+        expires_at=utc(T0 + 60),
+        reason="a person must agree",
+    )
+
+
+def attempt(
+    name: str,
+    run: str = "run_1",
+    *,
+    state: str = "open",
+    hold: str | None = None,
+    owner: str = "gw_1",
+    lease_until: float = T0,
+) -> Tracked:
+    return Tracked(name, run, state, None if hold is None else Digest(hold), owner, lease_until)

@@ -1,0 +1,109 @@
+"""Whatever one does to them, the ledgers say the same."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.model.canonical import Digest
+from gateway.outbound.ledger import MemoryLedger, open_sqlite
+from gateway.ports import Conflict, Ledger, Occupied
+from tests.ledger.making import Line, asked, attempt, opened, small
+
+Op: TypeAlias = tuple[Any, ...]
+
+RUNS = ["run_1", "run_2", "run_3"]
+ATTEMPTS = {run: [f"{run}_att_{number}" for number in range(2)] for run in RUNS}
+
+run = st.sampled_from(RUNS)
+name = run.flatmap(lambda chosen: st.sampled_from(ATTEMPTS[chosen]))
+time = st.floats(0, 100)
+owner = st.sampled_from(["gw_1", "gw_2"])
+
+
+@st.composite
+def tracked(draw: st.DrawFn, of: str) -> Any:
+    return attempt(
+        draw(st.sampled_from(ATTEMPTS[of])),
+        of,
+        state=draw(st.sampled_from(["open", "unknown", "unverified"])),
+        hold=draw(st.sampled_from([None, "h1", "h2"])),
+        owner=draw(owner),
+        lease_until=draw(time),
+    )
+
+
+@st.composite
+def appends(draw: st.DrawFn) -> Op:
+    of = draw(run)
+    events = draw(st.lists(st.sampled_from([opened(), asked(), small()]), min_size=1, max_size=3))
+    payloads = draw(st.dictionaries(st.sampled_from([Digest("c1:a"), Digest("c1:b")]), st.binary(max_size=8)))
+    track = draw(st.lists(tracked(of), max_size=2))
+    untrack = draw(st.lists(st.sampled_from(ATTEMPTS[of]), max_size=1))
+    return "append", of, events, payloads, track, untrack, draw(st.integers(0, 9)) == 0
+
+
+ops = st.one_of(
+    appends(),
+    st.tuples(st.just("claim"), name, owner, time, time),
+    st.tuples(st.just("renew"), owner, time),
+)
+
+
+async def told(ledger: Ledger, op: Op, lines: dict[str, Line]) -> object:
+    """What the ledger says to the operation."""
+    match op:
+        case ("append", of, events, payloads, track, untrack, stale):
+            line = Line(of) if stale else lines[of]
+            before = line.expected
+            step = line.step(*events, payloads=payloads, track=track, untrack=untrack)
+            try:
+                await ledger.append(step)
+            except Conflict as error:
+                line.expected = before
+                return str(error)
+            except Occupied as error:
+                line.expected = before
+                return error.held
+            lines[of] = line
+            return None
+        case ("claim", *values):
+            return await ledger.claim(*values)
+        case (_, *values):
+            await ledger.renew(*values)
+            return None
+        case _:
+            raise AssertionError(op)
+
+
+async def shown(ledger: Ledger) -> object:
+    """All that the ledger holds, as far as the port shows it."""
+    return (
+        [await ledger.read(name, after) for name in RUNS for after in (0, 1)],
+        [await ledger.find(kinds, limit=4) for kinds in (["run.opened", "approval.requested"], ["outcome.delivered"])],
+        [await ledger.payload(Digest(cited)) for cited in ("c1:a", "c1:b")],
+        await ledger.tracked(),
+        await ledger.tracked(expired_at=50),
+    )
+
+
+async def run_both(operations: list[Op]) -> None:
+    with TemporaryDirectory() as directory:
+        sqlite = await open_sqlite(Path(directory) / "ledger.db")
+        memory = MemoryLedger()
+        theirs, ours = ({one: Line(one) for one in RUNS} for _ in range(2))
+        try:
+            for op in operations:
+                assert await told(sqlite, op, theirs) == await told(memory, op, ours), op
+            assert await shown(sqlite) == await shown(memory)
+        finally:
+            await sqlite.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ops, max_size=12))
+def test_ledgers_agree_on_every_answer(operations: list[Op]) -> None:
+    asyncio.run(run_both(operations))

@@ -1,0 +1,292 @@
+"""What every ledger promises, asked of each kind that there is."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from gateway.model.canonical import Digest
+from gateway.model.record import GENESIS, encode
+from gateway.outbound.ledger import open_ledger
+from gateway.ports import Append, Conflict, Ledger, LedgerUnavailable, Occupied
+from tests.ledger.making import T0, Line, asked, attempt, opened, small
+
+BODY = b'{"to":"alice"}'
+CITED = Digest("c1:arguments")
+
+
+async def outcomes(ledger: Ledger, *steps: Append) -> list[BaseException | None]:
+    """What came of each step, all being appended at once."""
+    with anyio.fail_after(5):
+        return await asyncio.gather(*(ledger.append(step) for step in steps), return_exceptions=True)
+
+
+async def test_a_step_is_read_back_byte_for_byte(ledger: Ledger) -> None:
+    step = Line("run_1").step(opened("pay the bill"), asked())
+    await ledger.append(step)
+    assert await ledger.read("run_1") == [(record, encode(record)) for record in step.records]
+
+
+async def test_a_run_is_read_from_where_the_reader_left_off(ledger: Ledger) -> None:
+    line = Line("run_1")
+    first, second = line.step(opened()), line.step(small(), small("att_2"))
+    await ledger.append(first)
+    await ledger.append(second)
+    assert [record for record, _ in await ledger.read("run_1", after=1)] == second.records
+    assert await ledger.read("run_1", after=3) == []
+
+
+async def test_an_unknown_run_is_empty(ledger: Ledger) -> None:
+    await ledger.append(Line("run_1").step())
+    assert await ledger.read("run_2") == []
+
+
+async def test_a_run_that_moved_on_is_a_conflict_and_nothing_is_written(ledger: Ledger) -> None:
+    line = Line("run_1")
+    late = replace(Line("run_1").tracking(attempt("att_1", hold="h1")), payloads={CITED: BODY})
+    await ledger.append(line.step(opened()))
+    before = await ledger.read("run_1")
+    with pytest.raises(Conflict):
+        await ledger.append(late)
+    assert await ledger.read("run_1") == before
+    assert await ledger.payload(CITED) is None
+    assert await ledger.tracked() == []
+
+
+async def test_a_run_that_was_never_as_far_is_a_conflict(ledger: Ledger) -> None:
+    line = Line("run_1")
+    line.step(opened())
+    with pytest.raises(Conflict):
+        await ledger.append(line.step())
+    assert await ledger.read("run_1") == []
+
+
+async def test_the_same_version_with_another_head_is_a_conflict(ledger: Ledger) -> None:
+    await ledger.append(Line("run_1").step(opened("theirs")))
+    ours = Line("run_1")
+    ours.step(opened("ours"))
+    with pytest.raises(Conflict):
+        await ledger.append(ours.step())
+    assert len(await ledger.read("run_1")) == 1
+
+
+def with_gap(step: Append) -> Append:
+    return replace(step, records=step.records[1:])
+
+
+def with_other_head(step: Append) -> Append:
+    first = step.records[0].model_copy(update={"previous": "0" * 64})
+    return replace(step, records=[first, *step.records[1:]])
+
+
+def with_other_run(step: Append) -> Append:
+    return replace(step, records=[record.model_copy(update={"run": "run_2"}) for record in step.records])
+
+
+def with_other_runs_attempt(step: Append) -> Append:
+    return replace(step, track=[attempt("att_1", "run_2")])
+
+
+@pytest.mark.parametrize("broken", [with_gap, with_other_head, with_other_run, with_other_runs_attempt])
+async def test_records_that_do_not_continue_the_run_are_the_callers_mistake(
+    ledger: Ledger, broken: Callable[[Append], Append]
+) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the message is for the developer, and says which record
+        await ledger.append(broken(Line("run_1").step(small(), small())))
+    assert await ledger.read("run_1") == []
+    assert await ledger.tracked() == []
+
+
+async def test_a_step_without_records_still_expects_the_run_to_be_where_it_was(ledger: Ledger) -> None:
+    line = Line("run_1")
+    await ledger.append(line.step(opened()))
+    await ledger.append(Append("run_1", line.expected, (), track=[attempt("att_1")]))
+    with pytest.raises(Conflict):
+        await ledger.append(Append("run_1", (0, GENESIS), (), untrack=["att_1"]))
+    assert await ledger.tracked() == [attempt("att_1")]
+
+
+async def test_an_effect_that_is_held_in_any_run_occupies_its_equals(ledger: Ledger) -> None:
+    holder = attempt("att_1", hold="pay alice", lease_until=T0 + 30)
+    await ledger.append(Line("run_1").tracking(holder))
+    with pytest.raises(Occupied) as occupied:
+        await ledger.append(
+            replace(Line("run_2").tracking(attempt("att_2", "run_2", hold="pay alice")), payloads={CITED: BODY})
+        )
+    assert occupied.value.held == holder
+    assert await ledger.read("run_2") == []
+    assert await ledger.payload(CITED) is None
+    assert await ledger.tracked() == [holder]
+
+
+async def test_a_hold_ends_when_its_attempt_settles(ledger: Ledger) -> None:
+    line = Line("run_1")
+    await ledger.append(line.tracking(attempt("att_1", hold="pay alice")))
+    await ledger.append(line.step(untrack=["att_1"]))
+    again = attempt("att_2", "run_2", hold="pay alice")
+    await ledger.append(Line("run_2").tracking(again))
+    assert await ledger.tracked() == [again]
+
+
+async def test_a_hold_ends_when_its_attempt_no_longer_claims_it(ledger: Ledger) -> None:
+    line = Line("run_1")
+    await ledger.append(line.tracking(attempt("att_1", hold="pay alice")))
+    await ledger.append(line.tracking(attempt("att_1", state="unverified")))
+    await ledger.append(Line("run_2").tracking(attempt("att_2", "run_2", hold="pay alice")))
+    assert [tracked.attempt for tracked in await ledger.tracked()] == ["att_1", "att_2"]
+
+
+async def test_a_hold_passes_on_within_one_step(ledger: Ledger) -> None:
+    line = Line("run_1")
+    await ledger.append(line.tracking(attempt("att_1", hold="pay alice")))
+    await ledger.append(line.tracking(attempt("att_2", hold="pay alice"), untrack=["att_1"]))
+    assert await ledger.tracked() == [attempt("att_2", hold="pay alice")]
+
+
+async def test_two_equal_effects_in_one_step_occupy_each_other(ledger: Ledger) -> None:
+    first, second = attempt("att_1", hold="pay alice"), attempt("att_2", hold="pay alice")
+    with pytest.raises(Occupied) as occupied:
+        await ledger.append(Line("run_1").tracking(first, second))
+    assert occupied.value.held == first
+    assert await ledger.tracked() == []
+
+
+async def test_attempts_without_a_hold_never_stand_in_each_others_way(ledger: Ledger) -> None:
+    await ledger.append(Line("run_1").tracking(attempt("att_1"), attempt("att_2")))
+    await ledger.append(Line("run_2").tracking(attempt("att_3", "run_2")))
+    assert [tracked.attempt for tracked in await ledger.tracked()] == ["att_1", "att_2", "att_3"]
+
+
+async def test_of_many_equal_effects_at_once_one_is_recorded(ledger: Ledger) -> None:
+    runs = [f"run_{number}" for number in range(16)]
+    came = await outcomes(ledger, *(Line(run).tracking(attempt(f"att_{run}", run, hold="pay alice")) for run in runs))
+    assert Counter(type(one) for one in came) == {type(None): 1, Occupied: 15}
+    assert len(await ledger.tracked()) == 1
+
+
+async def test_of_many_equal_versions_at_once_one_is_recorded(ledger: Ledger) -> None:
+    came = await outcomes(ledger, *(Line("run_1").step(opened(f"goal {number}")) for number in range(16)))
+    assert Counter(type(one) for one in came) == {type(None): 1, Conflict: 15}
+    assert len(await ledger.read("run_1")) == 1
+
+
+async def test_steps_that_build_on_queued_ones_are_all_recorded_in_order(ledger: Ledger) -> None:
+    line = Line("run_1")
+    steps = [line.step(small(f"att_{number}")) for number in range(32)]
+    assert await outcomes(ledger, *steps) == [None] * 32
+    assert [record for record, _ in await ledger.read("run_1")] == [step.records[0] for step in steps]
+
+
+async def test_what_builds_on_a_refused_step_is_refused_too(ledger: Ledger) -> None:
+    await ledger.append(Line("run_0").tracking(attempt("att_0", "run_0", hold="pay alice")))
+    line = Line("run_1")
+    good, refused, after = line.step(opened()), line.tracking(attempt("att_1", hold="pay alice")), line.step()
+    came = await outcomes(ledger, good, refused, after, Line("run_2").step())
+    assert [type(one) for one in came] == [type(None), Occupied, Conflict, type(None)]
+    assert [record for record, _ in await ledger.read("run_1")] == good.records
+    assert len(await ledger.read("run_2")) == 1
+
+
+async def test_a_payload_is_stored_once_and_the_first_stays(ledger: Ledger) -> None:
+    line = Line("run_1")
+    await ledger.append(line.paying({CITED: BODY}))
+    await ledger.append(line.paying({CITED: b"other", Digest("c1:two"): b""}))
+    assert await ledger.payload(CITED) == BODY
+    assert await ledger.payload(Digest("c1:two")) == b""
+    assert await ledger.payload(Digest("c1:never")) is None
+
+
+async def test_a_payload_may_have_sixteen_mebibytes(ledger: Ledger) -> None:
+    large = bytes(range(256)) * (16 * 1024 * 4)
+    await ledger.append(Line("run_1").paying({CITED: large}))
+    assert await ledger.payload(CITED) == large
+
+
+async def test_records_are_found_newest_first_over_all_runs(ledger: Ledger) -> None:
+    one, two = Line("run_1"), Line("run_2")
+    steps = [one.step(opened("1")), two.step(opened("2")), one.step(small(), asked("a")), two.step(asked("b"), small())]
+    for step in steps:
+        await ledger.append(step)
+    written = [record for step in steps for record in step.records]
+    for kinds in (
+        ["run.opened"],
+        ["approval.requested", "run.opened"],
+        ["outcome.delivered"],
+        ["outcome.delivered", "approval.requested", "outcome.delivered"],
+        ["run.stopped", "approval.decided"],
+        [],
+    ):
+        expected = [record for record in reversed(written) if record.event.kind in kinds]
+        assert await ledger.find(kinds) == expected
+        assert await ledger.find(kinds, limit=1) == expected[:1]
+
+
+async def test_what_is_unsettled_is_listed_oldest_first_and_keeps_its_age(ledger: Ledger) -> None:
+    line = Line("run_1")
+    await ledger.append(line.tracking(attempt("att_b"), attempt("att_a"), attempt("att_c")))
+    unknown = attempt("att_b", state="unknown", hold="h", owner="gw_2", lease_until=0.0)
+    await ledger.append(line.tracking(unknown, untrack=["att_a", "att_never"]))
+    assert await ledger.tracked() == [unknown, attempt("att_c")]
+
+
+async def test_a_lease_is_expired_from_its_last_moment_on(ledger: Ledger) -> None:
+    early, late = attempt("att_1", lease_until=T0), attempt("att_2", lease_until=T0 + 1)
+    await ledger.append(Line("run_1").tracking(late, early))
+    assert await ledger.tracked(expired_at=T0 - 0.001) == []
+    assert await ledger.tracked(expired_at=T0) == [early]
+    assert await ledger.tracked(expired_at=T0 + 1) == [late, early]
+
+
+async def test_a_claim_needs_a_lease_that_nobody_else_holds(ledger: Ledger) -> None:
+    await ledger.append(Line("run_1").tracking(attempt("att_1", owner="gw_1", lease_until=T0)))
+    assert not await ledger.claim("att_1", "gw_2", T0 - 0.001, T0 + 10)
+    assert await ledger.claim("att_1", "gw_1", T0 - 0.001, T0 + 1)
+    assert not await ledger.claim("att_1", "gw_2", T0, T0 + 10)
+    assert await ledger.claim("att_1", "gw_2", T0 + 1, T0 + 10)
+    assert not await ledger.claim("att_1", "gw_1", T0 + 2, T0 + 20)
+    assert not await ledger.claim("att_never", "gw_1", T0, T0 + 10)
+    assert await ledger.tracked() == [attempt("att_1", owner="gw_2", lease_until=T0 + 10)]
+
+
+async def test_of_many_claims_at_once_one_wins(ledger: Ledger) -> None:
+    await ledger.append(Line("run_1").tracking(attempt("att_1", lease_until=T0)))
+    with anyio.fail_after(5):
+        won = await asyncio.gather(*(ledger.claim("att_1", f"gw_{n}", T0, T0 + 10) for n in range(10, 26)))
+    assert won.count(True) == 1
+    (held,) = await ledger.tracked()
+    assert held.owner == f"gw_{10 + won.index(True)}"
+
+
+async def test_only_what_its_owner_works_on_is_renewed(ledger: Ledger) -> None:
+    others = [attempt("att_2", state="unknown"), attempt("att_3", owner="gw_2")]
+    await ledger.append(Line("run_1").tracking(attempt("att_1"), attempt("att_4", state="unverified"), *others))
+    await ledger.renew("gw_1", T0 + 60)
+    await ledger.renew("gw_never", T0 + 90)
+    renewed = [attempt("att_1", lease_until=T0 + 60), attempt("att_4", state="unverified", lease_until=T0 + 60)]
+    assert await ledger.tracked() == [*renewed, *others]
+
+
+async def test_each_ledger_has_a_salt_of_its_own(ledger: Ledger) -> None:
+    other = await open_ledger("memory:")
+    assert len(ledger.salt) == 32
+    assert ledger.salt != other.salt
+
+
+async def test_a_closed_ledger_is_unavailable_and_may_be_closed_again(ledger: Ledger) -> None:
+    await ledger.append(Line("run_1").tracking(attempt("att_1")))
+    await ledger.close()
+    await ledger.close()
+    for call in (
+        ledger.append(Line("run_2").step()),
+        ledger.read("run_1"),
+        ledger.find(["run.opened"]),
+        ledger.payload(CITED),
+        ledger.tracked(),
+        ledger.claim("att_1", "gw_1", T0, T0),
+        ledger.renew("gw_1", T0),
+    ):
+        with pytest.raises(LedgerUnavailable, match=r"^the ledger is closed$"):
+            await call

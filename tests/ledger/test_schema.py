@@ -1,0 +1,95 @@
+"""What stands in the file: migrated forward in whole steps, and found without a search."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.outbound.ledger import schema, sqlite
+from tests.ledger.faulty import locked
+
+NEXT_VERSION = (*schema.MIGRATIONS, ("ALTER TABLE attempt ADD COLUMN note TEXT", "CREATE TABLE extra (x) STRICT"))
+"""Broken: a strict table's columns need types."""
+
+MENDED = (*schema.MIGRATIONS, ("ALTER TABLE attempt ADD COLUMN note TEXT",))
+
+
+@pytest.fixture
+def db(path: Path) -> Iterator[sqlite3.Connection]:
+    """An empty file that was made a ledger of this version."""
+    made = sqlite3.connect(path, isolation_level=None, timeout=0)
+    schema.create(made)
+    yield made
+    made.close()
+
+
+def columns(db: sqlite3.Connection) -> list[str]:
+    return [row[1] for row in db.execute("PRAGMA table_info (attempt)")]
+
+
+def schema_version(db: sqlite3.Connection) -> tuple[int, bytes]:
+    (told,) = db.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
+    return schema.version(db), told
+
+
+def test_a_migration_adds_to_what_is_there(db: sqlite3.Connection) -> None:
+    salt = db.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone()
+    schema.migrate(db, MENDED)
+    schema.migrate(db, MENDED)
+    assert columns(db)[-1] == "note"
+    assert schema_version(db) == (2, b"2")
+    assert db.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone() == salt
+
+
+def test_a_migration_that_fails_changes_nothing(db: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        schema.migrate(db, NEXT_VERSION)
+    assert not db.in_transaction
+    assert "note" not in columns(db)
+    assert schema_version(db) == (1, b"1")
+
+
+def test_a_migration_never_goes_back(db: sqlite3.Connection) -> None:
+    schema.migrate(db, MENDED)
+    schema.migrate(db)
+    assert schema_version(db) == (2, b"2")
+
+
+def test_a_migration_waits_for_whoever_writes(db: sqlite3.Connection, path: Path) -> None:
+    with locked(path), pytest.raises(sqlite3.OperationalError):
+        schema.migrate(db, MENDED)
+    assert schema_version(db) == (1, b"1")
+    schema.migrate(db, MENDED)
+
+
+def test_of_two_that_migrate_the_second_finds_it_done(db: sqlite3.Connection, path: Path) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    db.execute("BEGIN IMMEDIATE")
+    schema._apply(db, MENDED)
+    db.execute("COMMIT")
+    other.execute("BEGIN IMMEDIATE")
+    schema._apply(other, MENDED)
+    other.execute("COMMIT")
+    assert columns(other).count("note") == 1
+    other.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        (sqlite._HEAD, 1),
+        (sqlite._READ, 2),
+        (sqlite._PAYLOAD, 1),
+        (sqlite._HOLDER, 1),
+        (sqlite._UNTRACK, 1),
+        (sqlite._CLAIM, 4),
+        (sqlite._EXPIRED, 1),
+        (sqlite._find(["run.opened"], 10)[0], 3),
+        (sqlite._find(sorted(schema.RARE), 10)[0], 7),
+    ],
+)
+def test_no_query_of_a_call_reads_more_than_its_rows(db: sqlite3.Connection, sql: str, values: int) -> None:
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", [1] * values)]
+    tables = ("event", "payload", "attempt", "meta")
+    assert [line for line in plan if line.startswith(tuple(f"SCAN {table}" for table in tables))] == []
