@@ -1,0 +1,69 @@
+"""(ask) -> HTTP headers. What is said beside the body, in both eras; never a credential of whoever called us."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+from multidict import CIMultiDict
+
+from gateway.outbound.upstream.negotiate import MODERN
+from gateway.outbound.upstream.wire import Ask
+
+SESSION = "Mcp-Session-Id"
+
+_NEVER = frozenset({
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "cookie",
+    "expect",
+    "host",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+})  # fmt: skip
+"""Of the headers of one call: another's credentials [MCP, no token passthrough], and what frames a message."""
+
+
+def headers_of(ask: Ask, configured: Mapping[str, str], session: str | None) -> CIMultiDict[str]:
+    """The call's own, then the configured, then those of the protocol: the later win."""
+    headers = CIMultiDict({name: value for name, value in ask.headers.items() if name.lower() not in _NEVER})
+    headers.update(configured)
+    headers["Content-Type"] = "application/json"
+    headers["Accept"] = "application/json, text/event-stream"
+    headers["Accept-Encoding"] = "identity"  # nothing small can unfold into something huge
+    for name, value in _protocol(ask, session).items():
+        headers[name] = value
+    return headers
+
+
+def _protocol(ask: Ask, session: str | None) -> dict[str, str]:
+    if ask.version == MODERN:
+        named = {MCP_NAME_HEADER: encode_header_value(ask.name)} if ask.name is not None else {}
+        return {MCP_PROTOCOL_VERSION_HEADER: MODERN, MCP_METHOD_HEADER: ask.method, **named, **_mirrored(ask)}
+    version = {MCP_PROTOCOL_VERSION_HEADER: ask.version} if ask.version is not None else {}
+    return {**version, SESSION: session} if session is not None else version
+
+
+def _mirrored(ask: Ask) -> dict[str, str]:
+    # Always from the body that is sent, never from what a client said in its own headers [SEP-2243].
+    arguments = ask.params.get("arguments")
+    if ask.schema is None or not isinstance(arguments, Mapping):
+        return {}
+    return mcp_param_headers(x_mcp_header_map(ask.schema), arguments)
+
+
+def unfit(definition: Mapping[str, Any]) -> str | None:
+    """Why a modern client must leave this tool out; None if it need not [SEP-2243]."""
+    return find_invalid_x_mcp_header(definition.get("inputSchema"))

@@ -1,0 +1,70 @@
+"""Whom we go to, as the configuration names them, and how long we wait for them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class StdioSpec:
+    """A server that we start, and talk to through its stdin and stdout. Never run through a shell."""
+
+    name: str
+    """The prefix of its tools where upstreams are federated: `[A-Za-z0-9_-]`, 32 at most."""
+    command: str
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Added to the few safe variables that a child gets from us. May hold secrets, so it is never shown."""
+    cwd: str | None = None
+    """None: ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSpec:
+    """A server at an address, over streamable HTTP. Redirects are not followed."""
+
+    name: str
+    """As in `StdioSpec`."""
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every request. May hold credentials, so they are never shown."""
+
+
+Spec: TypeAlias = StdioSpec | HttpSpec
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+
+
+def unsendable(headers: Mapping[str, str]) -> str | None:
+    """The name of a header that HTTP cannot carry; None if there is none."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            return name
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long we wait, in seconds."""
+
+    start_s: float = 30.0
+    """From nothing to a list of tools. `npx` may have to fetch its package first."""
+    probe_s: float = 3.0
+    """For `server/discover` on stdio: a server of the older era may not answer at all."""
+    connect_s: float = 10.0
+    """For DNS, TCP and TLS together."""
+    first_pause_s: float = 0.2
+    """Before the next attempt after one that failed or did not last; doubled for each one after it."""
+    last_pause_s: float = 30.0
+    """The longest pause between restarts."""
+    debounce_s: float = 0.2
+    """A burst of `notifications/tools/list_changed` is one refresh."""
+    ttl_s: float = 60.0
+    """After which a list is read again if its upstream promised nothing about it."""
+    least_ttl_s: float = 10.0
+    """Servers that send `ttlMs: 0` (the SDK's default) are not asked before every call."""
+
+
+DEFAULT_PATIENCE = Patience()

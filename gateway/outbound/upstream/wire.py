@@ -1,0 +1,197 @@
+"""bytes -> Incoming. JSON-RPC, judged once and strictly, for both transports; and what a call on its way out is.
+
+What is not one unambiguous JSON-RPC message is `Malformed`: counted, said, and never taken for an answer.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from gateway.model.canonical import JsonObject, NotStrictJson, dump, parse
+from gateway.model.tool import Answer, InputRequired, ProtocolError, Silence, TaskStarted, ToolResult
+
+MAX_MESSAGE = 64 * 1024 * 1024
+"""Bytes. server-filesystem answers a read of 8 MB with one line of 16 MB."""
+
+MAX_DEPTH = 512
+"""Results may be deeper than what a client may send; the parser itself gives up near 1,000."""
+
+METHOD_NOT_FOUND = -32601
+UNSUPPORTED_VERSION = -32022
+
+Late: TypeAlias = Callable[[Answer], None]
+Hear: TypeAlias = Callable[[str, Mapping[str, Any]], None]
+"""What takes the method and the params of a notification."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request on its way out."""
+
+    method: str
+    params: Mapping[str, Any]
+    timeout_s: float
+    version: str | None = None
+    """The protocol version that it is sent under; None for `initialize`, which settles it."""
+    name: str | None = None
+    """Of the tool; HTTP says it in a header too."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """For HTTP only."""
+    schema: Mapping[str, Any] | None = None
+    """The tool's input schema, for arguments that HTTP says in headers too [SEP-2243]."""
+    late: Late | None = None
+    """As in `Dispatch`."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether the upstream may still be doing something after we gave up."""
+        return self.method == "tools/call"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The upstream asks something of us."""
+
+    id: int | str
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A notification."""
+
+    method: str
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A response. Whose it is, its id must tell: ours are integers."""
+
+    id: int | str | None
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Not one strict JSON-RPC message."""
+
+    id: int | None
+    """Of the request that it seems to answer: good enough to end a wait, never to accept an answer."""
+    reason: str
+
+
+Incoming: TypeAlias = Asked | Told | Answered | Malformed
+
+
+def read(body: bytes) -> Incoming:
+    """What one message of an upstream is."""
+    try:
+        message = parse(body, max_depth=MAX_DEPTH)
+    except NotStrictJson as error:
+        return Malformed(_seeming_id(body), str(error))
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        return Malformed(None, "not a JSON-RPC message")
+    return _request(message) if "method" in message else _response(message)
+
+
+def _request(message: JsonObject) -> Incoming:
+    method, params, asked = message["method"], message.get("params", {}), message.get("id")
+    if not isinstance(method, str) or not isinstance(params, dict):
+        return Malformed(None, "a request whose method or params are of the wrong type")
+    if "id" not in message:
+        return Told(method, params)
+    if isinstance(asked, int | str) and not isinstance(asked, bool):
+        return Asked(asked, method)
+    return Malformed(None, "a request whose id is neither an integer nor a string")
+
+
+def _response(message: JsonObject) -> Incoming:
+    answered = message.get("id")
+    ours = answered if _is_int(answered) else None
+    if "id" not in message or not (ours is not None or answered is None or isinstance(answered, str)):
+        return Malformed(None, "a response without a proper id")
+    if ("result" in message) == ("error" in message):
+        return Malformed(ours, "a response must have either a result or an error")
+    if "error" in message:
+        return _error(answered, ours, message["error"])
+    if not isinstance(message["result"], dict):
+        return Malformed(ours, "the result is not an object")
+    return Answered(answered, _result(message["result"]))
+
+
+def _error(answered: int | str | None, ours: int | None, error: Any) -> Incoming:
+    if not isinstance(error, dict) or not _is_int(error.get("code")) or not isinstance(error.get("message"), str):
+        return Malformed(ours, "the error has no integer code, or no message")
+    return Answered(answered, ProtocolError(error))
+
+
+def _result(result: JsonObject) -> Answer:
+    # Without `resultType` a result is complete; one that we do not know is invalid [MCP 2026-07-28, result types].
+    match result.get("resultType", "complete"):
+        case "complete":
+            return ToolResult(result)
+        case "input_required":
+            return InputRequired(result)
+        case "task":
+            return TaskStarted(result)
+        case other:
+            return Silence(f"the answer is of the unknown result type `{str(other)[:64]}`")
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _seeming_id(body: bytes) -> int | None:
+    try:
+        message = json.loads(body.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict) or "method" in message or not _is_int(message.get("id")):
+        return None
+    return int(message["id"])
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """One message, without a line end. U+2028 and U+2029 are escaped: some line readers split there.
+
+    Raises: ValueError for what `parse` would not have returned (NaN, lone surrogates).
+    """
+    return dump(message).replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").encode()
+
+
+def request(call_id: int, method: str, params: Mapping[str, Any]) -> JsonObject:
+    """A request of ours."""
+    return {"jsonrpc": "2.0", "id": call_id, "method": method, "params": params}
+
+
+def notification(method: str, params: Mapping[str, Any]) -> JsonObject:
+    """A notification of ours."""
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def cancelled(call_id: int) -> JsonObject:
+    """Nobody waits for that call any longer."""
+    return notification("notifications/cancelled", {"requestId": call_id, "reason": "the caller went away"})
+
+
+def reply(asked: Asked) -> JsonObject:
+    """What we answer: we live. Nothing else can be asked of us, for we declare no capability."""
+    head = {"jsonrpc": "2.0", "id": asked.id}
+    if asked.method == "ping":
+        return {**head, "result": {}}
+    return {**head, "error": {"code": METHOD_NOT_FOUND, "message": f"Method not found: {asked.method[:128]}"}}
+
+
+def legible(data: bytes, limit: int = 200) -> str:
+    """The head of some bytes of an upstream, fit for a log: one line, nothing that a terminal would act on."""
+    text = data[:limit].decode("utf-8", "backslashreplace")
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return f"{shown}..." if len(data) > limit else shown
+
+
+def worth_saying(count: int) -> bool:
+    """Whether the nth event of a kind is logged: a flood must not become a flood of ours."""
+    return count <= 10 or count % 1000 == 0  # noqa: PLR2004 - enough to see what it is, rare enough to read
