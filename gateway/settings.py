@@ -1,0 +1,287 @@
+"""gateway.yaml -> Settings, or every mistake in it with its place. Nothing half-understood is ever started.
+
+Secrets come in by reference (`${NAME}`, `${file:/path}`), are put in only when all else is right, and are
+never shown: not in messages, which speak of the file as it is written, and not in a `repr`.
+"""
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr
+
+from gateway.model.flaws import Place, texts
+from gateway.model.policy import NAME_PATTERN, Name
+from gateway.outbound.file_models import read_as
+from gateway.outbound.references import BadReference, expand
+from gateway.outbound.server_entries import ADDRESSES, FilePart, McpServerEntry, UpstreamEntry, entry_problems, in_use
+from gateway.outbound.yaml_files import Document, Problem, Problems, read
+
+DEFAULT_PORT = 8321
+MIN_KEY_LENGTH = 32
+"""Characters of the key that signs run tokens [RFC 7518, 3.2: no shorter than the hash]."""
+
+
+class SettingsProblems(Problems):
+    """A configuration that cannot be used. `problems` has each; the text is one line for each."""
+
+
+# --- what the rest of the house gets --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where agents come in. Always loopback."""
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long an upstream may take for what is no tool call; None: as is usual."""
+
+    start_s: float | None = None
+    """From nothing to a list of tools."""
+    connect_s: float | None = None
+    """For DNS, TCP and TLS together."""
+
+
+@dataclass(frozen=True, slots=True)
+class StdioUpstream:
+    """A server that we start. `args` and `env` may hold secrets."""
+
+    name: str
+    shown: str
+    """The command line as the file writes it, references and all; for messages."""
+    command: str = field(repr=False)
+    args: tuple[str, ...] = field(repr=False)
+    env: Mapping[str, SecretStr]
+    cwd: Path | None = None
+    timeouts: Timeouts = Timeouts()
+
+
+@dataclass(frozen=True, slots=True)
+class HttpUpstream:
+    """A server at an address, over streamable HTTP. `url` and `headers` may hold secrets."""
+
+    name: str
+    shown: str
+    """The address as the file writes it, references and all; for messages."""
+    url: str = field(repr=False)
+    headers: Mapping[str, SecretStr]
+    timeouts: Timeouts = Timeouts()
+
+
+Upstream: TypeAlias = StdioUpstream | HttpUpstream
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `counterfoil serve` is told."""
+
+    listen: Listen
+    ledger: str
+    """URL; a file's path in it is absolute."""
+    policies: Path | None
+    """A folder; None for the starter policy alone."""
+    workflow: str | None
+    """Of a run that names none; None where there is only one to choose from."""
+    run_token_key: SecretStr | None
+    """Signs run tokens; None where the configuration does not say."""
+    upstreams: tuple[Upstream, ...]
+
+
+def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """The ledger of this user: all windows and gateways that are told of no other share it [XDG base directories]."""
+    told = Path(environ.get("XDG_STATE_HOME", ""))
+    home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    state = told if told.is_absolute() else home / ".local" / "state"
+    return state / "counterfoil" / "ledger.db"
+
+
+def default_ledger_url(environ: Mapping[str, str] = os.environ) -> str:
+    """As `default_ledger_path`, as an address."""
+    return f"sqlite:///{default_ledger_path(environ)}"
+
+
+def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings in the file. Relative paths in it start from its folder.
+
+    Raises: SettingsProblems, with all that is wrong with the file.
+    """
+    try:
+        document = read(path)
+    except Problems as error:
+        raise SettingsProblems(list(error.problems)) from None
+    said, problems = read_as(document, _File, _PATTERNS)
+    reading = _Reading(document, environ, path.absolute().parent)
+    problems += reading.problems
+    if said is None or problems:
+        raise SettingsProblems(problems)
+    return reading.settings(said)
+
+
+# --- the file -------------------------------------------------------------------------------------------------------
+
+
+class _Listen(FilePart):
+    host: str = "127.0.0.1"
+    port: int = Field(default=DEFAULT_PORT, ge=0, le=65_535)
+
+
+class _RunTokens(FilePart):
+    key: str
+
+
+class _File(FilePart):
+    listen: _Listen = _Listen()
+    ledger: str | None = None
+    policies: str | None = None
+    workflow: Name | None = None
+    run_tokens: _RunTokens | None = None
+    upstreams: dict[str, UpstreamEntry] = Field(default={})
+    mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
+
+
+_PATTERNS = {NAME_PATTERN: "a workflow's name"}
+
+_EXPANDED: tuple[Place, ...] = (("ledger",), ("policies",), ("run_tokens", "key"))
+_EXPANDED_IN_ENTRY: tuple[Place, ...] = (
+    ("command",),
+    ("args", "*"),
+    ("env", "*"),
+    ("cwd",),
+    *((address,) for address in ADDRESSES),
+    ("headers", "*"),
+)
+"""Where references are replaced: in values, never in keys, and nowhere else."""
+
+
+class _Reading:
+    """One file, its texts with their references replaced, and what is wrong beyond the shape of its parts."""
+
+    def __init__(self, document: Document, environ: Mapping[str, str], folder: Path) -> None:
+        self._document = document
+        self._environ = environ
+        self._folder = folder
+        self._texts: dict[Place, str] = {}
+        self.problems: list[Problem] = [*document.problems]
+        if isinstance(document.value, Mapping):
+            self._expand()
+            self.problems += [*entry_problems(document), *self._wrong()]
+
+    def _expand(self) -> None:
+        entries = [(*place, *step) for place, _ in in_use(self._document) for step in _EXPANDED_IN_ENTRY]
+        found = [one for pattern in [*_EXPANDED, *entries] for one in texts(self._document.value, pattern)]
+        for place, text in found:
+            try:
+                self._texts[place] = expand(text, self._environ, self._folder)
+            except BadReference as error:
+                at = _position(text, error.offset)
+                self.problems.append(self._document.problem(place, error.message, within=at))
+
+    def _wrong(self) -> Iterator[Problem]:
+        """What is wrong with values; messages show none of them, for they may be secrets."""
+        for place, host in texts(self._document.value, ("listen", "host")):
+            if not is_loopback(host):
+                yield self._document.problem(place, NOT_LOOPBACK.format(host[:64]))
+        for place, text in self._texts.items():
+            message = _unfit(place, text)
+            if message is not None:
+                yield self._document.problem(place, message)
+
+    def settings(self, said: _File) -> Settings:
+        """The settings, where there are no problems."""
+        return Settings(
+            listen=Listen(said.listen.host, said.listen.port),
+            ledger=self._ledger(said.ledger),
+            policies=None if said.policies is None else self._folder / self._texts["policies",],
+            workflow=said.workflow,
+            run_token_key=SecretStr(self._texts["run_tokens", "key"]) if said.run_tokens else None,
+            upstreams=tuple(self._upstreams(said)),
+        )
+
+    def _ledger(self, said: str | None) -> str:
+        text = self._texts.get(("ledger",), "")
+        if said is None or text == MEMORY:
+            return text or default_ledger_url(self._environ)
+        return f"{SQLITE}{self._folder / text.removeprefix(SQLITE)}"
+
+    def _upstreams(self, said: _File) -> Iterator[Upstream]:
+        for section, entries in (("upstreams", said.upstreams), ("mcpServers", said.mcp_servers)):
+            for name, entry in entries.items():
+                if not entry.off:
+                    yield self._upstream((section, name), name, entry)
+
+    def _upstream(self, place: Place, name: str, entry: UpstreamEntry) -> Upstream:
+        timeouts = Timeouts(entry.timeouts.start_s, entry.timeouts.connect_s)
+        address = entry.address
+        if address is not None:
+            shown = self._document.value[place[0]][name][address]
+            headers = {key: SecretStr(self._texts[*place, "headers", key]) for key in entry.headers}
+            return HttpUpstream(name, shown, self._texts[*place, address], headers, timeouts)
+        return StdioUpstream(
+            name=name,
+            shown=" ".join([entry.command or "", *entry.args]),
+            command=self._texts[*place, "command"],
+            args=tuple(self._texts[*place, "args", index] for index in range(len(entry.args))),
+            env={key: SecretStr(self._texts[*place, "env", key]) for key in entry.env},
+            cwd=None if entry.cwd is None else self._folder / self._texts[*place, "cwd"],
+            timeouts=timeouts,
+        )
+
+
+NOT_LOOPBACK = "`{}` is not a loopback address; identity is not built yet, so only this machine may come in (127.0.0.1)"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it; a name other than `localhost` may mean anything."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+SQLITE = "sqlite:///"
+MEMORY = "memory:"
+
+
+def _unfit(place: Place, text: str) -> str | None:
+    """Why the value cannot be used, or None. Says nothing of the value itself."""
+    if "\0" in text:
+        return "the value holds a NUL character"
+    match place:
+        case ("ledger",):
+            return _unfit_ledger(text)
+        case ("run_tokens", "key") if len(text) < MIN_KEY_LENGTH:
+            return f"a key of at least {MIN_KEY_LENGTH} characters is wanted, and this one has {len(text)}"
+        case (_, _, "headers", _) if not text.isprintable():
+            return "a header's value is one line, without control characters"
+        case (_, _, key) if key in ADDRESSES:
+            return None if _is_address(text) else "an address that begins with `http://` or `https://` is wanted"
+        case _:
+            return None
+
+
+def _unfit_ledger(text: str) -> str | None:
+    if text != MEMORY and not text.startswith(SQLITE) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text):
+        return "no ledger but SQLite is supported yet: `sqlite:///relative.db` or `sqlite:////absolute/path.db`"
+    return None if text.removeprefix(SQLITE) else "the address names no file"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parsed = urlsplit(text)
+        return parsed.scheme in {"http", "https"} and bool(parsed.hostname) and (parsed.port or 1) > 0
+    except ValueError:
+        return False
+
+
+def _position(text: str, offset: int) -> tuple[int, int]:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
