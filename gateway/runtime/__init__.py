@@ -1,0 +1,1 @@
+"""The kernel joined to the world."""

@@ -1,0 +1,175 @@
+"""The only place that appends: a step is decided against a run's latest state, and is durable when it returns.
+
+Within the process the steps of one run are decided one after another, against state that already includes
+appends still queued; across processes the version and head of the run are the lock.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gateway.kernel.reduce import reduce
+from gateway.kernel.rules import Rules
+from gateway.kernel.stop import stop
+from gateway.kernel.verify import lose
+from gateway.model.canonical import Digest
+from gateway.model.events import Event, IntentRecorded
+from gateway.model.record import Record, encode, link, utc
+from gateway.model.run import UNSETTLED, AttemptState, Run, Tracked
+from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable
+from gateway.runtime import trace
+from gateway.runtime.heads import Heads
+from gateway.runtime.policies import Policies
+
+Step = Callable[[Run, Rules, datetime], Sequence[Event]]
+
+ROUNDS = 200
+"""Conflicts in a row before an append gives up: more processes on one run than that is no run of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How this gateway process behaves."""
+
+    owner: str
+    """Unique name of this process, for leases."""
+    lease_s: float = 15.0
+    """How long an attempt stays ours after our last sign of life."""
+    patience_s: float = 55.0
+    """An outcome written later than this counts as undelivered; most clients give up at 60 s."""
+    approve_at: str = "counterfoil approvals approve {id}"
+    """Where a reviewer decides; `{id}` stands for the approval."""
+    drain_s: float = 1.0
+    """How long a shutdown waits for calls under way."""
+
+
+class Book:
+    """The runs, written through. One for each process."""
+
+    def __init__(self, ledger: Ledger, policies: Policies, clock: Clock, options: Options) -> None:
+        self.ledger = ledger
+        self.policies = policies
+        self.clock = clock
+        self.options = options
+        self._heads = Heads(ledger)
+
+    async def state_of(self, run_id: str) -> Run:
+        """The run as of its last event, this process's queued ones included."""
+        return (await self._heads.get(run_id)).run
+
+    async def fresh_state_of(self, run_id: str) -> Run:
+        """The run as the ledger has it now, whichever process wrote to it last."""
+        self._heads.forget(run_id)
+        return await self.state_of(run_id)
+
+    async def say(self, run_id: str, step: Step) -> Run:
+        """Record what a person or recovery says of the run; the step is judged against its latest state.
+
+        Raises: what the step raises, LedgerUnavailable.
+        """
+        return (await self.transact(run_id, step, {}))[1]
+
+    async def lose(self, run_id: str, attempt_id: str, reason: str) -> Run:
+        """No answer will come to whoever waited: a read is abandoned, a write is unknown and held.
+
+        Raises: LedgerUnavailable.
+        """
+
+        def lost(run: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
+            attempt = run.attempts.get(attempt_id)
+            return lose(run, attempt, reason) if attempt is not None else ()
+
+        return (await self.transact(run_id, lost, {}))[1]
+
+    async def transact(
+        self, run_id: str, step: Step, payloads: Mapping[Digest, bytes]
+    ) -> tuple[Sequence[Event], Run, Rules]:
+        """What the step made of the run's latest state, durable, with the stop that follows from it.
+
+        The step is decided against state that includes appends still queued, without an await between; nobody is
+        answered before the group is on disk. On a conflict it is decided afresh: deciding is pure and free.
+
+        Raises: Occupied, LedgerUnavailable, and what the step raises.
+        """
+        for _ in range(ROUNDS):
+            head = await self._heads.get(run_id)
+            rules = await self.policies.of(head.run.policy)
+            if head.run.policy is not None and head.run.policy != rules.digest:
+                continue
+            before, now = head.run, utc(self.clock.now())
+            events = list(step(before, rules, now))
+            if not events:
+                return events, before, rules
+            after, records = self._seal(before, events, rules, now)
+            head.run = after
+            append = Append(
+                run=run_id,
+                expected=(before.version, before.head),
+                records=records,
+                payloads=payloads,
+                **self._tracking(after, events),
+            )
+            try:
+                await self._append(append)
+            except Conflict:
+                self._heads.drop(run_id, head)
+            except BaseException:
+                self._heads.drop(run_id, head)
+                raise
+            else:
+                return events, after, rules
+        raise LedgerUnavailable(f"run `{run_id}` changed under our hands {ROUNDS} times")
+
+    def _seal(self, run: Run, events: list[Event], rules: Rules, now: datetime) -> tuple[Run, list[Record]]:
+        """The events as records, chained, and the run after them; a stop that follows is added."""
+        records: list[Record] = []
+        seen = trace.context()
+        for event in events:  # grows by at most one stop
+            record = Record(run=run.id, seq=run.version + 1, at=now, previous=run.head, trace=seen, event=event)
+            run = reduce(run, record, link(encode(record)))
+            records.append(record)
+            if len(records) == len(events) and (over := stop(run, rules, now)) is not None:
+                events.append(over)
+        return run, records
+
+    def _tracking(self, run: Run, events: Sequence[Event]) -> dict[str, Any]:
+        touched = {name for event in events if (name := _subject(event)) is not None}
+        lease_until = self.clock.now() + self.options.lease_s
+        track, untrack = [], []
+        for attempt in (run.attempts[name] for name in sorted(touched)):
+            if attempt.settled:
+                untrack.append(attempt.id)
+                continue
+            state = _TRACKED[attempt.state]
+            hold = attempt.intent.hold if attempt.state in UNSETTLED else None
+            until = 0.0 if state == "unknown" else lease_until
+            track.append(Tracked(attempt.id, run.id, state, hold, self.options.owner, until))
+        return {"track": track, "untrack": untrack}
+
+    async def _append(self, append: Append) -> None:
+        """As `Ledger.append`; an append that raised may have committed, so the ledger is asked before it is believed.
+
+        Raises: Conflict, Occupied, LedgerUnavailable.
+        """
+        try:
+            await self.ledger.append(append)
+        except LedgerUnavailable:
+            stored = await self.ledger.read(append.run, append.expected[0])
+            if [body for _, body in stored[: len(append.records)]] != [encode(one) for one in append.records]:
+                raise
+
+
+_TRACKED = {
+    AttemptState.OPEN: "open",
+    AttemptState.SUSPENDED: "open",
+    AttemptState.UNKNOWN: "unknown",
+    AttemptState.ANSWERED: "unverified",
+}
+
+
+def _subject(event: Event) -> str | None:
+    """The attempt whose state the event moves."""
+    if isinstance(event, IntentRecorded) or event.kind.startswith(("attempt.", "receipt.", "evidence.")):
+        return getattr(event, "attempt", None)
+    return None

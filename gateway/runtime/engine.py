@@ -1,0 +1,376 @@
+"""The one path of a call: decide, record the intent, dispatch once, record the receipt, verify, tell.
+
+`Book.transact` is the only place that appends. An approval and a recovery have no path of their own: they
+change what is true, and the agent's next proposal walks this path against it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from gateway.kernel.case import Observed
+from gateway.kernel.decide import decide
+from gateway.kernel.registry import registered
+from gateway.kernel.rules import Rules
+from gateway.kernel.verify import Cited, observe, question, settle
+from gateway.model.answer import Refusal, Shown
+from gateway.model.canonical import Digest, canonical, digest_bytes, parse
+from gateway.model.events import (
+    Effect,
+    Event,
+    IntentRecorded,
+    OutcomeDelivered,
+    Replayed,
+    RunOpened,
+    Verdict,
+    Who,
+)
+from gateway.model.principal import Principal
+from gateway.model.proposal import Proposal
+from gateway.model.record import utc
+from gateway.model.run import Attempt, AttemptState, Run, RunState, Tracked
+from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, TaskStarted, Tool, ToolResult
+from gateway.ports import Dispatch, LedgerUnavailable, NoSuchRun, Occupied, Upstreams
+from gateway.runtime import tell, trace
+from gateway.runtime.book import ROUNDS, Book
+
+_LOG = logging.getLogger("counterfoil.engine")
+
+
+class Engine:
+    """Judges, records, dispatches, verifies. One for each process."""
+
+    def __init__(self, book: Book, upstreams: Upstreams) -> None:
+        self.salt = book.ledger.salt
+        self._book = book
+        self._ledger = book.ledger
+        self._policies = book.policies
+        self._clock = book.clock
+        self._options = book.options
+        self._upstreams = upstreams
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._open: dict[str, str] = {}
+        self._defined: dict[str, tuple[Mapping[str, Any], Digest, bytes]] = {}
+
+    # --- runs -------------------------------------------------------------------------------------------------------
+
+    async def open_run(
+        self,
+        *,
+        run: str,
+        principal: Principal,
+        origin: str,
+        attribution: Mapping[str, str],
+        goal: str = "",
+        workflow: str | None = None,
+        expires_at: float | None = None,
+    ) -> Run:
+        """The run exists and belongs to this principal.
+
+        Raises: NoSuchRun if it belongs to another or its workflow is not loaded, LedgerUnavailable.
+        """
+        who = Who(tenant=principal.tenant, id=principal.id, roles=tuple(sorted(principal.roles)))
+        try:
+            rules = self._policies.current(workflow)
+        except KeyError:
+            raise NoSuchRun(f"no policy for the workflow `{workflow}` is loaded") from None
+
+        def opened(state: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
+            if state.state is not RunState.UNOPENED:
+                return ()
+            return (
+                RunOpened(
+                    principal=who,
+                    workflow=rules.policy.workflow,
+                    policy=rules.digest,
+                    phase=rules.policy.initial,
+                    goal=goal,
+                    origin=origin,  # type: ignore[arg-type]  # validated by the event
+                    expires_at=utc(expires_at) if expires_at is not None else None,
+                    attribution=dict(attribution),
+                ),
+            )
+
+        _, state, _ = await self._book.transact(run, opened, {rules.digest: self._policies.texts[rules.digest]})
+        owner = state.principal
+        if owner is None or (owner.tenant, owner.id) != (principal.tenant, principal.id):
+            raise NoSuchRun(f"run `{run}` belongs to another principal")
+        return state
+
+    # --- the life of a call -----------------------------------------------------------------------------------------
+
+    async def call(self, proposal: Proposal) -> Shown:
+        """What came of the proposal. Its work goes on and is recorded even if the caller is cancelled.
+
+        Raises: NoSuchRun, PolicyMissing, CorruptLedger. Everything the world does wrong is in the answer.
+        """
+        return await asyncio.shield(self._spawn(self._call(proposal)))
+
+    async def _call(self, proposal: Proposal) -> Shown:
+        deliver_by = self._clock.monotonic() + self._options.patience_s
+        tool = await self._upstreams.tool(proposal.tool)
+        try:
+            verdict, run, rules = await self._judge(proposal, tool)
+            if isinstance(verdict, IntentRecorded) and tool is not None:
+                shown, run = await self._carry_out(proposal, tool, verdict)
+            elif isinstance(verdict, Replayed):
+                shown = await self._show(run, rules, run.attempts[verdict.attempt], replayed=True)
+            else:
+                refusal = tell.refusal(run, rules, verdict, self._options.approve_at)
+                shown = Shown(run.id, refusal=refusal)
+        except LedgerUnavailable as error:
+            shown, run = await self._unrecorded(proposal, str(error), executed=False), Run(proposal.run)
+        trace.told(shown, run)
+        return replace(shown, deliver_by=deliver_by)
+
+    async def _judge(self, proposal: Proposal, tool: Tool | None) -> tuple[Verdict, Run, Rules]:
+        """The verdict, recorded. An intent is durable and its effect is held when this returns."""
+        payloads = {proposal.arguments_digest: canonical(dict(proposal.arguments))}
+        definition = self._definition(tool, payloads)
+        held: Tracked | None = None
+        for _ in range(ROUNDS):
+            observed = Observed(tool, definition, held)
+
+            def judged(run: Run, rules: Rules, now: datetime, observed: Observed = observed) -> Sequence[Event]:
+                if run.state is RunState.UNOPENED:
+                    raise NoSuchRun(f"run `{run.id}` was never opened")
+                return (decide(run, proposal, rules, observed, now),)
+
+            try:
+                events, run, rules = await self._book.transact(proposal.run, judged, payloads)
+            except Occupied as occupied:
+                held = occupied.held
+                continue
+            verdict = events[0]
+            assert not isinstance(verdict, RunOpened)  # noqa: S101 - INVARIANT: the step above yields one verdict
+            return verdict, run, rules  # type: ignore[return-value]  # the same
+        raise LedgerUnavailable("the effect's hold changed hands too often")
+
+    async def _carry_out(self, proposal: Proposal, tool: Tool, intent: IntentRecorded) -> tuple[Shown, Run]:
+        """Dispatch once, record the answer, verify it. The intent is on disk."""
+        started = self._clock.monotonic()
+        self._open[intent.attempt] = proposal.run
+        try:
+            answer = await self._dispatch(proposal, tool, intent)
+            elapsed = self._clock.monotonic() - started
+            try:
+                run, rules = await self._receive(proposal.run, intent.attempt, answer, tool, elapsed)
+                run, rules = await self._verify(run, rules, intent.attempt, proposal.arguments)
+            except LedgerUnavailable as error:
+                _ = self._spawn(self._insist(proposal.run, intent.attempt, answer, tool, elapsed))
+                shown = await self._unrecorded(proposal, str(error), executed="unknown")
+                return replace(shown, attempt=intent.attempt), Run(proposal.run)
+        finally:
+            self._open.pop(intent.attempt, None)
+        attempt = run.attempts[intent.attempt]
+        return await self._show(run, rules, attempt, replayed=False, answer=answer), run
+
+    async def _dispatch(self, proposal: Proposal, tool: Tool, intent: IntentRecorded) -> Answer:
+        loop = asyncio.get_running_loop()
+        begun = self._clock.monotonic()
+
+        def late(answer: Answer) -> None:
+            elapsed = self._clock.monotonic() - begun
+            loop.call_soon(self._spawn, self._insist(proposal.run, intent.attempt, answer, tool, elapsed))
+
+        with trace.outbound(tool.own_name, tool.upstream, intent.attempt) as span:
+            carried = trace.carrier()
+            rules = await self._policies.of(intent.policy)
+            arguments, meta, headers = _keyed(proposal, rules, tool, intent)
+            dispatch = Dispatch(
+                tool=tool,
+                arguments=arguments,
+                timeout_s=intent.timeout_s,
+                meta={**proposal.meta, **meta, **carried},
+                headers={**headers, **carried},
+                late=late,
+            )
+            answer = await self._upstreams.call(dispatch)
+            trace.answered(span, answer)
+        return answer
+
+    async def _receive(
+        self, run_id: str, attempt_id: str, answer: Answer, tool: Tool, elapsed_s: float
+    ) -> tuple[Run, Rules]:
+        payload = _payload(answer)
+        cited: Cited | None = None
+        payloads: dict[Digest, bytes] = {}
+        if payload is not None:
+            body = canonical(payload)
+            cited = Cited(digest_bytes(body, self.salt), len(body))
+            payloads[cited.digest] = body
+
+        def received(run: Run, _rules: Rules, now: datetime) -> Sequence[Event]:
+            attempt = run.attempts[attempt_id]
+            schema = tool.definition.get("outputSchema")
+            return observe(run, attempt, answer, cited, output_schema=schema, duration_s=elapsed_s, now=now)
+
+        _, run, rules = await self._book.transact(run_id, received, payloads)
+        return run, rules
+
+    async def _verify(self, run: Run, rules: Rules, attempt_id: str, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
+        asked = question(run, attempt_id, rules)
+        if asked is None:
+            return run, rules
+        started, begun = utc(self._clock.now()), self._clock.monotonic()
+        tool = await self._upstreams.tool(asked.rule.probe.tool)
+        answer: Answer = NotSent(f"no upstream offers `{asked.rule.probe.tool}`")
+        if tool is not None:
+            probe = asked.rule.probe.arguments
+            answer = await self._upstreams.call(Dispatch(tool, probe, asked.rule.timeout_s, meta=trace.carrier()))
+        elapsed = self._clock.monotonic() - begun
+        payload = _payload(answer)
+        body = canonical(payload) if payload is not None else b""
+        cited = Cited(digest_bytes(body, self.salt), len(body)) if payload is not None else None
+
+        def settled(state: Run, judged_by: Rules, now: datetime) -> Sequence[Event]:
+            return settle(
+                state, asked, answer, cited, arguments, judged_by, started_at=started, duration_s=elapsed, now=now
+            )
+
+        _, run, rules = await self._book.transact(run.id, settled, {cited.digest: body} if cited else {})
+        return run, rules
+
+    async def _show(
+        self, run: Run, rules: Rules, attempt: Attempt, *, replayed: bool, answer: Answer | None = None
+    ) -> Shown:
+        """The attempt's outcome, from the answer in hand or from the record of it."""
+        refused = tell.attempt_refusal(run, rules, attempt)
+        if refused is not None:
+            return Shown(run.id, attempt=attempt.id, refusal=refused)
+        said = tell.record(run, rules, attempt, replayed=replayed)
+        payload = _payload(answer) if answer is not None else None
+        if payload is None and attempt.result is not None:
+            body = await self._ledger.payload(attempt.result)
+            payload = parse(body, max_depth=_ANY_DEPTH) if body is not None else None
+        if payload is None:
+            gone = tell.erased(run, rules, attempt)
+            return Shown(run.id, attempt=attempt.id, refusal=gone)
+        if attempt.answer == "error":
+            return Shown(run.id, attempt=attempt.id, error=payload, record=said)
+        return Shown(run.id, attempt=attempt.id, result=payload, record=said)
+
+    def delivered(self, shown: Shown) -> None:
+        """The outcome was written to a live client. Recorded soon; if that is lost, it is merely told once more."""
+        final = shown.refusal is None or shown.refusal.executed is True
+        in_time = shown.deliver_by is None or self._clock.monotonic() <= shown.deliver_by
+        if shown.attempt is not None and final and in_time:
+            _ = self._spawn(self._record_delivery(shown.run, shown.attempt))
+
+    async def _record_delivery(self, run_id: str, attempt_id: str) -> None:
+        def noted(run: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
+            attempt = run.attempts.get(attempt_id)
+            if attempt is None or attempt.delivered or attempt.intent.effect is Effect.READ:
+                return ()
+            return (OutcomeDelivered(attempt=attempt_id),) if attempt.state is AttemptState.ANSWERED else ()
+
+        try:
+            await self._book.transact(run_id, noted, {})
+        except LedgerUnavailable as error:
+            _LOG.warning("the delivery of %s is not recorded: %s", attempt_id, error)
+
+    async def verify_again(self, run_id: str, attempt_id: str) -> Run:
+        """A receipt without a verdict gets its verifier asked again.
+
+        Raises: LedgerUnavailable, PolicyMissing.
+        """
+        run = await self._book.state_of(run_id)
+        attempt = run.attempts[attempt_id]
+        body = await self._ledger.payload(attempt.intent.arguments)
+        arguments = parse(body) if body is not None else {}
+        return (await self._verify(run, await self._policies.of(run.policy), attempt_id, arguments))[0]
+
+    async def _insist(self, run_id: str, attempt_id: str, answer: Answer, tool: Tool, elapsed_s: float) -> None:
+        """Record a late answer, or one that the ledger would not take: again and again until it is on disk."""
+        pause_s = 0.2
+        while True:
+            try:
+                run, rules = await self._receive(run_id, attempt_id, answer, tool, elapsed_s)
+                arguments = await self._ledger.payload(run.attempts[attempt_id].intent.arguments)
+                await self._verify(run, rules, attempt_id, parse(arguments) if arguments else {})
+            except LedgerUnavailable as error:
+                _LOG.error("the answer of %s is kept in memory until the ledger takes it: %s", attempt_id, error)
+                await self._clock.sleep(pause_s)
+                pause_s = min(pause_s * 2, 5.0)
+            else:
+                return
+
+    # --- small things -----------------------------------------------------------------------------------------------
+
+    def _definition(self, tool: Tool | None, payloads: dict[Digest, bytes]) -> Digest | None:
+        if tool is None or not tool.definition:
+            return None
+        kept = self._defined.get(tool.name)
+        if kept is None or kept[0] is not tool.definition:
+            body = canonical(dict(tool.definition))
+            kept = (tool.definition, digest_bytes(body, self.salt), body)
+            self._defined[tool.name] = kept
+        payloads[kept[1]] = kept[2]
+        return kept[1]
+
+    async def _unrecorded(self, proposal: Proposal, reason: str, *, executed: tell.Executed) -> Shown:
+        rules = self._policies.current()
+        refusal: Refusal = tell.ledger_unavailable(Run(proposal.run), rules, proposal.tool, reason, executed=executed)
+        return Shown(proposal.run, refusal=refusal)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def keep_leases(self) -> None:
+        """Runs for ever: what we wait for stays ours while we live."""
+        while True:
+            await self._clock.sleep(self._options.lease_s / 3)
+            if self._open:
+                try:
+                    await self._ledger.renew(self._options.owner, self._clock.now() + self._options.lease_s)
+                except LedgerUnavailable as error:
+                    _LOG.warning("leases are not renewed: %s", error)
+
+    async def close(self) -> None:
+        """Calls under way have ended, or are recorded as unknown; nothing of ours runs on."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._options.drain_s)
+        left = dict(self._open)
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=0.5)
+        for attempt, run in left.items():
+            try:
+                await self._book.lose(run, attempt, "the gateway was shut down while it waited for the answer")
+            except LedgerUnavailable as error:
+                _LOG.warning("%s stays open in the ledger: %s", attempt, error)
+
+
+_ANY_DEPTH = 512
+"""Results are stored as they came; they may be deeper than what a client may send."""
+
+
+def _payload(answer: Answer | None) -> Mapping[str, Any] | None:
+    match answer:
+        case ToolResult(result) | InputRequired(result) | TaskStarted(result):
+            return dict(result)
+        case ProtocolError(error):
+            return dict(error)
+        case _:
+            return None
+
+
+def _keyed(
+    proposal: Proposal, rules: Rules, tool: Tool, intent: IntentRecorded
+) -> tuple[Mapping[str, Any], dict[str, Any], dict[str, str]]:
+    """Arguments, `_meta` and headers, with our key where the registry says that the upstream honours one."""
+    place = registered(tool, rules.policy).rule.idempotency_key
+    arguments: Mapping[str, Any] = proposal.arguments
+    if place is None:
+        return arguments, {}, {}
+    key = f"{intent.attempt}"
+    if place.argument is not None:
+        return {**arguments, place.argument: key}, {}, {}
+    return arguments, {place.meta: key} if place.meta else {}, {place.header: key} if place.header else {}

@@ -1,0 +1,63 @@
+"""The latest state of the runs in use, including appends that are still queued. A cache; the ledger is the truth."""
+
+import asyncio
+from collections import OrderedDict
+
+from gateway.kernel.reduce import fold
+from gateway.model.record import link
+from gateway.model.run import Run
+from gateway.ports import Ledger
+
+KEPT = 1024
+"""Runs whose state is kept; another one costs one read of its events."""
+
+
+class Head:
+    """One run's state, moved on by whoever decides, at the moment of deciding."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+
+class Heads:
+    """Run id to head. Two decisions of one run never see the same state: deciding does not await."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._kept: OrderedDict[str, Head] = OrderedDict()
+        self._loading: dict[str, asyncio.Lock] = {}
+
+    async def get(self, run_id: str) -> Head:
+        """The run's head, read from the ledger if it is not kept.
+
+        Raises: LedgerUnavailable, CorruptLedger.
+        """
+        kept = self._kept.get(run_id)
+        if kept is not None:
+            self._kept.move_to_end(run_id)
+            return kept
+        lock = self._loading.setdefault(run_id, asyncio.Lock())
+        async with lock:
+            if run_id in self._kept:
+                return self._kept[run_id]
+            records = await self._ledger.read(run_id)
+            head = Head(fold(((record, link(body)) for record, body in records), Run(run_id)))
+            self._kept[run_id] = head
+            self._loading.pop(run_id, None)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            return head
+
+    def forget(self, run_id: str) -> None:
+        """Another process may have written to the run: the next reader asks the ledger.
+
+        What is queued here meanwhile is not lost: whatever is decided without it conflicts and is decided again.
+        """
+        self._kept.pop(run_id, None)
+
+    def drop(self, run_id: str, head: Head) -> None:
+        """This head was wrong, or may be: the next reader asks the ledger."""
+        if self._kept.get(run_id) is head:
+            del self._kept[run_id]

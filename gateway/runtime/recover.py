@@ -1,0 +1,57 @@
+"""Settles what is open and no longer awaited: at start, and swept again. It sends no effect.
+
+An attempt is touched only after its lease has expired, and is claimed first, so that no gateway settles
+what another still waits for.
+"""
+
+import logging
+
+from gateway.kernel.reduce import CorruptLedger
+from gateway.model.run import AttemptState, Tracked
+from gateway.ports import LedgerUnavailable
+from gateway.runtime.book import Book
+from gateway.runtime.engine import Engine
+from gateway.runtime.policies import PolicyMissing
+
+_LOG = logging.getLogger("counterfoil.recover")
+
+
+async def sweep(book: Book, engine: Engine) -> int:
+    """How many attempts were settled: reads abandoned, writes unknown and held, verifiers asked again."""
+    now = book.clock.now()
+    settled = 0
+    for tracked in await book.ledger.tracked(expired_at=now):
+        if tracked.state == "unknown":
+            continue  # a person's to settle
+        if not await book.ledger.claim(tracked.attempt, book.options.owner, now, now + book.options.lease_s):
+            continue
+        try:
+            settled += await _settle(book, engine, tracked)
+        except (CorruptLedger, PolicyMissing) as error:
+            _LOG.error("attempt %s cannot be settled: %s", tracked.attempt, error)
+    return settled
+
+
+async def _settle(book: Book, engine: Engine, tracked: Tracked) -> int:
+    run = await book.fresh_state_of(tracked.run)
+    attempt = run.attempts.get(tracked.attempt)
+    if attempt is None:
+        raise CorruptLedger(f"run `{tracked.run}` knows no such attempt")
+    if attempt.unverified:
+        return int((await engine.verify_again(run.id, attempt.id)).attempts[attempt.id].settled)
+    waits = attempt.state is AttemptState.SUSPENDED and attempt.suspended_until is not None
+    if waits and attempt.suspended_until is not None and attempt.suspended_until.timestamp() > book.clock.now():
+        return 0
+    await book.lose(run.id, attempt.id, "its gateway went away before an answer was recorded")
+    return 1
+
+
+async def keep_sweeping(book: Book, engine: Engine) -> None:
+    """Runs for ever: one sweep for each lease time."""
+    while True:
+        try:
+            if count := await sweep(book, engine):
+                _LOG.info("settled %d attempts that were left open", count)
+        except LedgerUnavailable as error:
+            _LOG.warning("recovery waits for the ledger: %s", error)
+        await book.clock.sleep(book.options.lease_s)

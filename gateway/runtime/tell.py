@@ -1,0 +1,209 @@
+"""(run, verdict or attempt) -> what the client is told. The upstream's own result, or one typed object of ours."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, assert_never
+
+from gateway.kernel.rules import Rules
+from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, PolicyRef, Refusal
+from gateway.model.events import (
+    TERMINAL,
+    ApprovalRequested,
+    Charge,
+    Denied,
+    Held,
+    IntentRecorded,
+    Outcome,
+    Replayed,
+    Verdict,
+)
+from gateway.model.run import Attempt, AttemptState, Run
+
+NEXT_STEP: Mapping[Outcome, str] = {
+    Outcome.DENIED: "Do not repeat this call as it is. Choose another step, or tell the user what is not allowed.",
+    Outcome.INVALID_ARGUMENTS: "Correct the arguments that are listed and call again.",
+    Outcome.CONFLICT: "Use a new idempotency key for a new call, or the first arguments for the same call.",
+    Outcome.HELD: "Do not try another way to the same effect. Tell the user that a person must settle that attempt.",
+    Outcome.IN_FLIGHT: "Wait, then repeat this call unchanged to get its outcome.",
+    Outcome.NEEDS_APPROVAL: "Do not try another way. Tell the user that a person must approve; then repeat this call "
+    "unchanged.",
+    Outcome.RATE_LIMITED: "Wait, then repeat this call.",
+    Outcome.TIMEOUT_UNKNOWN: "Whether it happened is not known. Look with a read; do not repeat the effect.",
+    Outcome.VERIFICATION_FAILED: "The effect was made but its postcondition does not hold. Read the evidence, then "
+    "correct it.",
+    Outcome.TOOL_WITHHELD: "Do not use this tool. Tell the user that its definition must be reviewed.",
+    Outcome.UPSTREAM_UNAVAILABLE: "Nothing was sent. Wait and repeat, or go on without this tool.",
+    Outcome.LEDGER_UNAVAILABLE: "The gateway cannot record calls now. Wait; tell the user if it lasts.",
+    Outcome.VERIFIED_SUCCESS: "The run has reached its goal. Report success with its evidence; call no more tools.",
+    Outcome.INFEASIBLE: "Stop. Report what is missing; more calls cannot change it.",
+    Outcome.BUDGET_EXHAUSTED: "Stop. Report what was done and what is left; this run can do no more.",
+    Outcome.POLICY_DENIED: "Stop. Report what was refused; this run is over.",
+    Outcome.REPEATED_STATE: "Stop. Report what was tried; the same failure would come again.",
+    Outcome.DEADLINE_MISSED: "Stop. Report what was done; the deadline has passed.",
+    Outcome.HUMAN_ESCALATION: "Stop. A person goes on from here.",
+}
+"""What the client may do now, for each outcome."""
+
+Executed = Literal[True, False, "unknown"]
+
+
+def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str) -> Refusal:
+    """The typed answer to a proposal that was not dispatched and not replayed.
+
+    `approve_at` tells a reviewer where to go, with `{id}` in the approval's place.
+    """
+    if run.stopped is not None and not isinstance(verdict, Held):
+        return stopped(run, rules, verdict.tool)
+    base = _base(run, rules, verdict.tool, verdict.transition)
+    said: dict[str, Any]
+    match verdict:
+        case Denied():
+            said = {"outcome": verdict.outcome, "reason": verdict.reason, "retry_after_s": verdict.retry_after_s}
+            policy = PolicyRef(name=rules.policy.workflow, digest=rules.digest, rule=verdict.rule)
+            return _said(base | said | {"policy": policy, "violations": _violations(verdict)})
+        case Held():
+            executed: Executed = "unknown" if verdict.outcome is not Outcome.NEEDS_APPROVAL else False
+            said = {"outcome": verdict.outcome, "reason": verdict.reason, "retry_after_s": verdict.retry_after_s}
+            approval = _handle(run, verdict.approval, approve_at)
+            return _said(base | said | {"executed": executed, "attempt": verdict.attempt, "approval": approval})
+        case ApprovalRequested():
+            approval = _handle(run, verdict.approval, approve_at)
+            said = {"outcome": Outcome.NEEDS_APPROVAL, "reason": verdict.reason, "approval": approval}
+            return _said(base | said)
+        case IntentRecorded() | Replayed():
+            raise AssertionError("an intent or a replay is answered by its attempt")
+        case _:
+            assert_never(verdict)
+
+
+def stopped(run: Run, rules: Rules, tool: str) -> Refusal:
+    """The terminal object of a run that is over: the same for ever, whichever tool is asked for."""
+    over = run.stopped
+    assert over is not None  # noqa: S101 - INVARIANT: only called for a stopped run
+    base = _base(run, rules, tool, over.rule)
+    cited = tuple(Cited(event=f"{run.id}#{seq}", says=over.reason) for seq in over.evidence)
+    return _said(base | {"outcome": over.outcome, "reason": over.reason, "evidence": cited})
+
+
+def attempt_refusal(run: Run, rules: Rules, attempt: Attempt) -> Refusal | None:
+    """The typed answer where the attempt did not end as its upstream said; None where its result may be shown."""
+    intent = attempt.intent
+    base = _base(run, rules, intent.tool, intent.transition) | {"attempt": attempt.id}
+    match attempt.state:
+        case AttemptState.UNKNOWN | AttemptState.ABANDONED:
+            return _said(base | _unknown(attempt))
+        case AttemptState.UNSENT:
+            reason = f"the upstream `{intent.upstream}` could not be reached; nothing was sent"
+            return _said(base | {"outcome": Outcome.UPSTREAM_UNAVAILABLE, "reason": reason, "retry_after_s": 2.0})
+        case AttemptState.REFUTED:
+            return _said(base | {"outcome": Outcome.DENIED, "reason": "it was proven that this call did not happen"})
+        case AttemptState.OPEN | AttemptState.SUSPENDED:
+            reason = "the upstream has not finished this call"
+            return _said(base | {"outcome": Outcome.IN_FLIGHT, "executed": "unknown", "reason": reason})
+        case AttemptState.ANSWERED:
+            return _unproven(run, attempt, base)
+        case _:
+            assert_never(attempt.state)
+
+
+def _unknown(attempt: Attempt) -> dict[str, Any]:
+    read = attempt.state is AttemptState.ABANDONED
+    held = "it is only a read, ask again" if read else "an equal call is held until it is settled"
+    reason = f"no valid answer came in {attempt.intent.timeout_s:g} s; whether it happened is not known; {held}"
+    return {"outcome": Outcome.TIMEOUT_UNKNOWN, "executed": "unknown", "reason": reason}
+
+
+def _unproven(run: Run, attempt: Attempt, base: dict[str, Any]) -> Refusal | None:
+    if attempt.result is None:
+        reason = "a person settled that this call happened; its result was never seen"
+        go_on = "It happened. Go on from there, and look with a read if you need its result; do not repeat it."
+        return _said(base | {"outcome": Outcome.HELD, "executed": True, "reason": reason, "next": go_on})
+    if attempt.evidence is None or attempt.verdict == "pass":
+        return None
+    proof = run.evidence.get(attempt.intent.verifier or "")
+    says = proof.event.says if proof is not None and proof.seq == attempt.evidence else "its verifier refused it"
+    cited = (Cited(event=f"{run.id}#{attempt.evidence}", says=says),)
+    failed = {"outcome": Outcome.VERIFICATION_FAILED, "executed": True, "reason": says, "evidence": cited}
+    return _said(base | failed | {"budget": _budget(run, base["_rules"], attempt.intent.charge)})
+
+
+def erased(run: Run, rules: Rules, attempt: Attempt) -> Refusal:
+    """The call ended and is not made again, but its stored result was erased."""
+    base = _base(run, rules, attempt.intent.tool, attempt.intent.transition) | {"attempt": attempt.id}
+    reason = "this call was made and its outcome recorded, but the stored result was erased"
+    return _said(base | {"outcome": Outcome.HELD, "executed": True, "reason": reason})
+
+
+def ledger_unavailable(run: Run, rules: Rules, tool: str, reason: str, *, executed: Executed) -> Refusal:
+    """Nothing is dispatched while it cannot be recorded; an answer that cannot be recorded is no success."""
+    said = {"outcome": Outcome.LEDGER_UNAVAILABLE, "reason": reason, "executed": executed, "retry_after_s": 2.0}
+    return _said(_base(run, rules, tool, None) | said)
+
+
+def record(run: Run, rules: Rules, attempt: Attempt, *, replayed: bool) -> dict[str, Any]:
+    """The value of our one key in a relayed result's `_meta`."""
+    said: dict[str, Any] = {
+        "run": run.id,
+        "attempt": attempt.id,
+        "phase": run.phase,
+        "budget": _budget(run, rules, attempt.intent.charge).model_dump(),
+    }
+    if attempt.evidence is not None:
+        proof = run.evidence.get(attempt.intent.verifier or "")
+        says = proof.event.says if proof else "verified"
+        said["evidence"] = [{"event": f"{run.id}#{attempt.evidence}", "says": says}]
+    if attempt.schema_valid is False:
+        said["warning"] = "the result does not keep the tool's output schema"
+    if attempt.intent.waived:
+        said["would_refuse"] = list(attempt.intent.waived)
+    if replayed:
+        said["replayed"] = True
+    if run.stopped is not None:
+        said["stopped"] = {"outcome": run.stopped.outcome, "reason": run.stopped.reason}
+    return said
+
+
+def _base(run: Run, rules: Rules, tool: str, rule: str | None) -> dict[str, Any]:
+    return {
+        "executed": False,
+        "run": run.id,
+        "phase": run.phase,
+        "tool": tool,
+        "policy": PolicyRef(name=rules.policy.workflow, digest=rules.digest, rule=rule),
+        "budget": _budget(run, rules, None),
+        "_rules": rules,
+    }
+
+
+def _said(parts: dict[str, Any]) -> Refusal:
+    outcome = parts["outcome"]
+    fields = {name: value for name, value in parts.items() if not name.startswith("_")}
+    return Refusal(**({"next": NEXT_STEP[outcome]} | fields), terminal=outcome in TERMINAL)
+
+
+def _budget(run: Run, rules: Rules, charged: Charge | None) -> BudgetLeft:
+    limits = rules.policy.budgets
+    left: dict[str, float] = {}
+    if limits.calls is not None:
+        left["calls"] = max(0, limits.calls - run.spent.calls)
+    if limits.mutations is not None:
+        left["mutations"] = max(0, limits.mutations - run.spent.mutations)
+    if limits.elapsed_s is not None and run.opened_at is not None and run.last_at is not None:
+        left["elapsed_s"] = round(max(0.0, limits.elapsed_s - (run.last_at - run.opened_at).total_seconds()), 1)
+    return BudgetLeft(charged=charged.model_dump() if charged else {}, left=left)
+
+
+def _handle(run: Run, approval_id: str | None, approve_at: str) -> ApprovalHandle | None:
+    approval = run.approvals.get(approval_id) if approval_id else None
+    if approval is None:
+        return None
+    return ApprovalHandle(
+        id=approval.id,
+        approve_at=approve_at.format(id=approval.id),
+        expires_at=approval.expires_at.isoformat(timespec="seconds"),
+    )
+
+
+def _violations(verdict: Denied) -> tuple[dict[str, str], ...] | None:
+    if verdict.outcome is not Outcome.INVALID_ARGUMENTS:
+        return None
+    return tuple(verdict.checks[-1].inputs.get("violations", ()))

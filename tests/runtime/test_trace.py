@@ -1,0 +1,92 @@
+"""One SERVER span for each request and one CLIENT span for each attempt, and each record says where it was made."""
+
+import json
+
+import pytest
+from opentelemetry import trace as otel
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
+
+from gateway.model.tool import ProtocolError, Silence, ToolResult
+from gateway.runtime import trace
+from tests.runtime.test_engine import house
+
+pytestmark = pytest.mark.anyio
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.fixture(scope="module")
+def _exporter() -> InMemorySpanExporter:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    otel.set_tracer_provider(provider)
+    return exporter
+
+
+@pytest.fixture
+def spans(_exporter: InMemorySpanExporter) -> InMemorySpanExporter:
+    _exporter.clear()
+    return _exporter
+
+
+REQUEST = trace.Inbound("tools/call", "write", "7", "2026-07-28", carrier={"traceparent": PARENT})
+
+
+async def test_the_upstreams_parent_is_our_client_span_whose_parent_is_our_server_span(
+    spans: InMemorySpanExporter,
+) -> None:
+    async with house() as it:
+        with trace.inbound(REQUEST):
+            await it.call("write", deliver=False)
+        client, server = spans.get_finished_spans()
+        assert (client.kind, client.name) == (SpanKind.CLIENT, "tools/call write")
+        assert (server.kind, server.name) == (SpanKind.SERVER, "tools/call write")
+        assert server.parent is not None
+        assert f"{server.parent.span_id:016x}" == "b7ad6b7169203331"
+        assert client.parent is not None
+        assert client.parent.span_id == server.context.span_id
+        sent = it.upstreams.sent[0].meta["traceparent"]
+        assert sent == f"00-0af7651916cd43dd8448eb211c80319c-{client.context.span_id:016x}-01"
+        intent = (await it.ledger.read("run_1"))[1][0]
+        assert intent.trace is not None
+        assert intent.trace.trace_id == "0af7651916cd43dd8448eb211c80319c"
+        assert server.attributes is not None
+        assert server.attributes["counterfoil.decision.outcome"] == "allow"
+        assert server.attributes["gen_ai.tool.name"] == "write"
+
+
+async def test_a_refused_call_has_no_client_span_and_says_which_rule_refused(spans: InMemorySpanExporter) -> None:
+    async with house(forbid=[{"name": "no-writes", "tools": ["write"]}]) as it:
+        with trace.inbound(REQUEST):
+            await it.call("write")
+        (server,) = spans.get_finished_spans()
+        assert server.attributes is not None
+        assert server.attributes["counterfoil.policy.rule.id"] == "no-writes"
+        assert server.attributes["error.type"] == "tool_error"
+
+
+@pytest.mark.parametrize(
+    ("answer", "client_error", "server_error"),
+    [
+        (ToolResult({"content": [], "isError": True}), "tool_error", "tool_error"),
+        (ProtocolError({"code": -32602, "message": "secret"}), "-32602", None),
+        (ProtocolError({"code": -32000, "message": "secret"}), "-32000", "-32000"),
+        (Silence("no answer"), "timeout_unknown", "tool_error"),
+    ],
+)
+async def test_errors_are_marked_by_the_rule_of_their_side_and_without_their_text(
+    spans: InMemorySpanExporter, answer: object, client_error: str, server_error: str | None
+) -> None:
+    async with house() as it:
+        it.upstreams.will("write", answer)  # type: ignore[arg-type]  # the table's
+        with trace.inbound(REQUEST):
+            await it.call("write")
+        client, server = spans.get_finished_spans()
+        assert client.attributes is not None
+        assert server.attributes is not None
+        assert client.attributes.get("error.type") == client_error
+        assert server.attributes.get("error.type") == server_error
+        assert "secret" not in json.dumps([json.loads(client.to_json()), json.loads(server.to_json())])
