@@ -1,0 +1,1 @@
+"""The third floor: who comes to us. Translates, decides nothing."""

@@ -1,0 +1,185 @@
+"""Who is asking, and in which run. What a client says of itself is attribution and never grants anything.
+
+A run is found by the strongest of these that the request has [MCP 2026-07-28: no state may hang on the
+connection of a modern client]:
+
+    signed run token    header `Counterfoil-Run`, else the path `/runs/{run}/mcp`
+    stdio process       one run for the life of the process
+    legacy session      one run for each `Mcp-Session-Id`
+    none of them        a default run for each principal and client process, a new one after half an idle hour
+"""
+
+import os
+import pwd
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mcp_types import CLIENT_INFO_META_KEY
+from starlette.datastructures import Headers
+
+from gateway.inbound.mcp.envelope import meta_of
+from gateway.inbound.mcp.exchange import Exchange
+from gateway.inbound.mcp.ports import Gate
+from gateway.inbound.mcp.tokens import BadToken, RunToken, verify
+from gateway.model.principal import Principal
+from gateway.ports import Clock
+
+RUN_HEADER = "Counterfoil-Run"
+IDLE_S = 30 * 60.0
+"""A default run that nobody used for so long is left behind: what comes next is another task."""
+MAX_SEATS = 20_000
+"""Runs remembered; twice the sessions that the SDK keeps open, so that no living session forgets its run."""
+MAX_CHARS = 256
+"""Of each attribution; it is recorded in every verdict."""
+
+ANONYMOUS = Principal("anonymous")
+"""Whoever reaches our loopback port without a token."""
+
+HOW_TO = "open one with `counterfoil run open`"
+
+CONVERSATIONS = (
+    "threadId",  # Codex
+    "sessionId",  # Codex
+    "vscode.conversationId",
+    "ai.opencode/sessionID",
+    "antigravity.google/conversation_id",
+    "openai/session",
+)
+"""Keys in `_meta` by which clients tell their conversations apart."""
+OTHER_HINTS = ("vscode.requestId", "itemId", "windowId")
+
+
+class NotLetIn(Exception):
+    """The request claims a run for which it shows no valid token. The message says how to get one."""
+
+
+def local_user() -> Principal:
+    """The account that this process runs under; from the system, since variables such as `USER` can say anything."""
+    uid = os.getuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:  # a container's bare number
+        name = str(uid)
+    return Principal(f"local:{name}")
+
+
+def run_token(headers: Headers, segment: str | None, key: bytes | None, now: float) -> RunToken | None:
+    """The token by which the request claims a run, verified; None if it claims none.
+
+    `segment` is what stands for `{run}` in the path: a token, or the id of the run whose token the header has.
+
+    Raises: NotLetIn.
+    """
+    given = headers.getlist(RUN_HEADER)
+    if len(given) > 1:
+        raise NotLetIn(f"the header `{RUN_HEADER}` stands there twice")
+    signed = segment if segment is not None and segment.count(".") == 2 else None  # noqa: PLR2004 - a JWT has two dots
+    if segment is not None and signed is None and not given:
+        raise NotLetIn(
+            f"the path names a run, and no signed run token came with it in the header `{RUN_HEADER}`: {HOW_TO}"
+        )
+    tokens = [_verified(token, key, now) for token in (*given, signed) if token is not None]
+    runs = {token.run for token in tokens}
+    if segment is not None and signed is None:
+        runs.add(segment)
+    if len(runs) > 1:
+        raise NotLetIn("the run token speaks for another run than the path names")
+    return tokens[0] if tokens else None
+
+
+def _verified(token: str, key: bytes | None, now: float) -> RunToken:
+    if key is None:
+        raise NotLetIn("this gateway takes no run tokens: it was started without a key for them")
+    try:
+        return verify(key, token, now)
+    except BadToken as error:
+        raise NotLetIn(f"{error}: {HOW_TO}") from None
+
+
+class Client(NamedTuple):
+    """Who the client says it is."""
+
+    attribution: Mapping[str, str]
+    process: str
+    """Tells client processes, or their conversations, apart as well as the client lets us."""
+
+
+def client_of(exchange: Exchange, introduced: Mapping[str, Any]) -> Client:
+    """What the client says of itself in this request, or said when it was `introduced` by `initialize`."""
+    meta = meta_of(exchange.message)
+    stated = meta.get(CLIENT_INFO_META_KEY)
+    info = stated if isinstance(stated, dict) else introduced
+    said = {
+        "client_name": info.get("name"),
+        "client_version": info.get("version"),
+        "user_agent": exchange.headers.get("user-agent"),
+        "mcp_session": exchange.session,
+        **{key: meta.get(key) for key in (*CONVERSATIONS, *OTHER_HINTS)},
+    }
+    attribution = {key: value[:MAX_CHARS] for key, value in said.items() if isinstance(value, str) and value}
+    conversation = next((attribution[key] for key in CONVERSATIONS if key in attribution), None)
+    named = f"{attribution.get('client_name', '')}/{attribution.get('client_version', '')}"
+    return Client(attribution, conversation or named)
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A run that somebody uses."""
+
+    run: str
+    used_at: float
+    opened: bool = False
+
+
+class Runs:
+    """Finds each request's run, and opens it when it is first used. One for each process."""
+
+    def __init__(self, gate: Gate, make_id: Callable[[str], str], clock: Clock) -> None:
+        self._gate = gate
+        self._make_id = make_id
+        self._clock = clock
+        self._seats: OrderedDict[tuple[Principal, str, str], _Seat] = OrderedDict()
+
+    async def run_of(self, exchange: Exchange, client: Client) -> str:
+        """The id of the request's run, which is open now.
+
+        Raises: LedgerUnavailable; the next request then tries the same id again.
+        """
+        origin, name = _origin(exchange, client)
+        seat = self._seat(exchange, origin, name)
+        if not seat.opened:
+            token = exchange.token
+            await self._gate.open_run(
+                run=seat.run,
+                principal=exchange.principal,
+                origin=origin,
+                attribution=client.attribution,
+                workflow=token.workflow if token is not None else None,
+                expires_at=token.expires_at if token is not None else None,
+            )
+            seat.opened = True
+        return seat.run
+
+    def _seat(self, exchange: Exchange, origin: str, name: str) -> _Seat:
+        key, now = (exchange.principal, origin, name), self._clock.monotonic()
+        seat = self._seats.get(key)
+        if seat is None or (origin == "default" and now - seat.used_at >= IDLE_S):
+            run = exchange.token.run if exchange.token is not None else self._make_id("run")
+            seat = self._seats[key] = _Seat(run, now)
+        seat.used_at = now
+        self._seats.move_to_end(key)
+        while len(self._seats) > MAX_SEATS:
+            self._seats.popitem(last=False)
+        return seat
+
+
+def _origin(exchange: Exchange, client: Client) -> tuple[str, str]:
+    if exchange.token is not None:
+        return "token", exchange.token.run
+    if exchange.transport == "stdio":
+        return "process", ""
+    if exchange.session is not None:
+        return "session", exchange.session
+    return "default", client.process

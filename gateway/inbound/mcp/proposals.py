@@ -1,0 +1,67 @@
+"""`tools/call` -> Proposal: nothing is added, nothing is coerced."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types.jsonrpc import INVALID_PARAMS
+
+from gateway.inbound.mcp.envelope import KEY_META, meta_of, params_of
+from gateway.inbound.mcp.exchange import Exchange
+from gateway.model.canonical import digest
+from gateway.model.proposal import Key, KeySource, Proposal
+
+MAX_KEY_CHARS = 256
+OWN_PREFIX = "counterfoil/"
+"""Keys of ours in `_meta`: from a client they are asked for or ignored, never relayed [hardening T11]."""
+CALL_IDS = ("claudecode/toolUseId", "callId")
+"""Where clients put their id of the model's call: Claude Code (the same in every round of one call), Codex."""
+NOT_YET_RELAYED = frozenset({"progressToken"})
+"""Progress is not relayed yet, so no upstream is asked for it."""
+
+
+def propose(exchange: Exchange, attribution: Mapping[str, str], salt: bytes) -> Proposal:
+    """What a `tools/call` asks; it names no run yet, so that a malformed call opens none.
+
+    Raises: MCPError.
+    """
+    params, meta = params_of(exchange.message), meta_of(exchange.message)
+    tool, arguments = params.get("name"), params.get("arguments")
+    if not isinstance(tool, str) or not tool:
+        raise MCPError(INVALID_PARAMS, "`name` must be a string that is not empty")
+    if not isinstance(arguments, dict | None):
+        raise MCPError(INVALID_PARAMS, "`arguments` must be an object")
+    arguments = {} if arguments is None else arguments
+    return Proposal(
+        run="",
+        principal=exchange.principal,
+        tool=tool,
+        arguments=arguments,
+        arguments_digest=digest(arguments, salt),
+        key=_key(meta),
+        meta=relayed(meta),
+        attribution=attribution,
+    )
+
+
+def relayed(meta: dict[str, Any]) -> dict[str, Any]:
+    """The client's `_meta` as an upstream may see it."""
+    return {
+        key: value
+        for key, value in meta.items()
+        if not key.casefold().startswith(OWN_PREFIX) and key not in NOT_YET_RELAYED
+    }
+
+
+def _key(meta: dict[str, Any]) -> Key | None:
+    if KEY_META in meta:
+        own = meta[KEY_META]
+        if not isinstance(own, str) or not 0 < len(own) <= MAX_KEY_CHARS or "\0" in own:
+            # A key that we cannot honour must not be dropped: its caller counts on it.
+            raise MCPError(INVALID_PARAMS, f"`{KEY_META}` must be a string of 1 to {MAX_KEY_CHARS} characters")
+        return Key(KeySource.CALLER, own)
+    for name in CALL_IDS:
+        value = meta.get(name)
+        if isinstance(value, str) and 0 < len(value) <= MAX_KEY_CHARS:
+            return Key(KeySource.CALL_ID, value)
+    return None

@@ -1,0 +1,117 @@
+"""What was decided -> what goes over the wire, in the words of the client's era.
+
+An upstream's own answer is changed in four places and no others: our record is put into `_meta`; for a modern
+client `resultType` and our `serverInfo` are added where they are missing; for a legacy client
+`resultType: complete` is taken off; and `structuredContent` that is no object, which a legacy client cannot
+take, becomes text unless there is some.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import SERVER_INFO_META_KEY, ErrorData
+
+from gateway.model.answer import RECORD_KEY, PolicyRef, Refusal, Shown
+from gateway.model.canonical import Digest, dump
+from gateway.model.events import Outcome
+
+LIST_TTL_MS = 10_000
+"""Short: a modern client that we cannot tell of a change should soon see it."""
+
+
+def answered(shown: Shown) -> dict[str, Any]:
+    """The result in no era's words yet.
+
+    Raises: MCPError with the upstream's error, if that is the answer.
+    """
+    if shown.error is not None:
+        raise _error(shown.error)
+    result = dict(shown.result) if shown.refusal is None else refused(shown.refusal)  # type: ignore[arg-type]
+    meta = result.get("_meta")
+    if isinstance(meta, Mapping | None):
+        # Ours alone: what an upstream wrote under our key is not our record [hardening T37].
+        kept = {key: value for key, value in (meta or {}).items() if key != RECORD_KEY}
+        if shown.record is not None:
+            kept[RECORD_KEY] = dict(shown.record)
+        if meta is not None or kept:
+            result["_meta"] = kept
+    return result
+
+
+def refused(refusal: Refusal) -> dict[str, Any]:
+    """A `CallToolResult` that says it twice: clients differ in which of the two the model sees."""
+    told = refusal.model_dump(mode="json", exclude_none=True)
+    return {"content": [{"type": "text", "text": dump(told)}], "structuredContent": told, "isError": True}
+
+
+def ledger_unavailable(tool: str, reason: str) -> Refusal:
+    """The run could not be opened now; so nothing was judged and nothing was sent."""
+    return _unopened(tool, Outcome.LEDGER_UNAVAILABLE, f"the ledger cannot be written now: {reason}", 5.0)
+
+
+def no_such_run(tool: str, reason: str) -> Refusal:
+    """The run cannot be opened for whoever asks; so nothing was judged and nothing was sent."""
+    return _unopened(tool, Outcome.DENIED, reason, None)
+
+
+def _unopened(tool: str, outcome: Outcome, reason: str, retry_after_s: float | None) -> Refusal:
+    wait = "Nothing was executed. Wait, then repeat this call unchanged."
+    ask = "Nothing was executed. Tell the user that this run cannot be used; another one must be opened."
+    return Refusal(
+        outcome=outcome,
+        terminal=False,
+        executed=False,
+        run="",
+        phase="",
+        tool=tool,
+        policy=PolicyRef(name="", digest=Digest("")),
+        reason=reason,
+        retry_after_s=retry_after_s,
+        next=ask if retry_after_s is None else wait,
+    )
+
+
+def for_modern(result: dict[str, Any], server_info: Mapping[str, Any]) -> dict[str, Any]:
+    """The result as MCP 2026-07-28 wants it."""
+    stamped = {"resultType": "complete", **result}
+    meta = stamped.get("_meta")
+    if isinstance(meta, Mapping | None):
+        stamped["_meta"] = {SERVER_INFO_META_KEY: dict(server_info), **(meta or {})}
+    return stamped
+
+
+def for_legacy(result: dict[str, Any]) -> dict[str, Any]:
+    """The result as the revisions up to 2025-11-25 want it."""
+    plain = dict(result)
+    if plain.get("resultType") == "complete":
+        del plain["resultType"]
+    if "structuredContent" in plain and not isinstance(plain["structuredContent"], Mapping):
+        value = plain.pop("structuredContent")
+        if not plain.get("content"):
+            plain["content"] = [{"type": "text", "text": dump(value)}]
+    return plain
+
+
+def tool_list(definitions: Sequence[Mapping[str, Any]], *, modern: bool) -> dict[str, Any]:
+    """The answer to `tools/list`, all on one page; definitions unchanged.
+
+    Only for a legacy client an output schema that describes no object is left out, as its results will be.
+    """
+    if modern:
+        return {"tools": [*definitions], "ttlMs": LIST_TTL_MS, "cacheScope": "private"}
+    return {"tools": [_without_foreign_schema(definition) for definition in definitions]}
+
+
+def _without_foreign_schema(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema = definition.get("outputSchema")
+    if schema is None or (isinstance(schema, Mapping) and schema.get("type") == "object"):
+        return definition
+    return {key: value for key, value in definition.items() if key != "outputSchema"}
+
+
+def _error(error: Mapping[str, Any]) -> MCPError:
+    told = MCPError(error["code"], error["message"])
+    # Set anew, since the constructor cannot tell `data: null` from no data.
+    told.error = ErrorData.model_validate({key: error[key] for key in ("code", "message", "data") if key in error})
+    return told
