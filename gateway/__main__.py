@@ -1,0 +1,5 @@
+"""`python -m gateway` is `counterfoil`."""
+
+from gateway.cli import main
+
+main()

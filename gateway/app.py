@@ -1,0 +1,261 @@
+"""The composition root: what is made of what, and in which order it starts and ends."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+
+from gateway.inbound.mcp import Guard, RequestInfo, http_app, serve_stdio
+from gateway.model.policy import Policy
+from gateway.outbound import otel
+from gateway.outbound.clock import SystemClock
+from gateway.outbound.ids import id_maker
+from gateway.outbound.key_file import run_key
+from gateway.outbound.ledger import open_ledger
+from gateway.outbound.policy_files import load_folder, starter_policy
+from gateway.outbound.upstream.catalogue import Catalogue
+from gateway.outbound.upstream.spec import HttpSpec, Spec, StdioSpec
+from gateway.ports import Clock, Ledger
+from gateway.runtime import trace
+from gateway.runtime.book import Book, Options
+from gateway.runtime.engine import Engine
+from gateway.runtime.policies import Policies, condition_trouble
+from gateway.runtime.recover import keep_sweeping
+from gateway.settings import HttpUpstream, Settings, Upstream, default_ledger_path, load_settings
+
+_LOG = logging.getLogger("counterfoil")
+
+MAKE_ID = id_maker(SystemClock().now)
+
+
+GRACE_S = 1
+"""How long open streams may delay the end of the HTTP front; calls under way are the engine's to wait for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a gateway process is made of."""
+
+    ledger: str
+    """URL."""
+    upstreams: Sequence[Spec]
+    policies: Mapping[str, Policy]
+    """By workflow."""
+    default: str
+    """Workflow of a run that names none."""
+    prefix: bool
+    """Whether tools are named `server__tool`."""
+    options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
+    clock: Clock = field(default_factory=SystemClock)
+
+
+def plan_of(settings: Settings) -> Plan:
+    """What `gateway.yaml` describes.
+
+    Raises: ValueError for policies that cannot be used, or none to choose.
+    """
+    starter = starter_policy(condition_trouble)
+    policies = {starter.workflow: starter}
+    if settings.policies is not None:
+        policies = load_folder(settings.policies, condition_trouble)
+    default = settings.workflow or next(iter(policies))
+    if default not in policies or (settings.workflow is None and len(policies) > 1):
+        listed = ", ".join(f"`{name}`" for name in policies)
+        raise ValueError(f"`workflow:` names the policy of a run that names none; there are {listed}")
+    return Plan(
+        ledger=settings.ledger,
+        upstreams=[_spec(upstream) for upstream in settings.upstreams],
+        policies=policies,
+        default=default,
+        prefix=True,
+    )
+
+
+def _spec(upstream: Upstream) -> Spec:
+    if isinstance(upstream, HttpUpstream):
+        headers = {name: value.get_secret_value() for name, value in upstream.headers.items()}
+        return HttpSpec(upstream.name, upstream.url, headers)
+    env = {name: value.get_secret_value() for name, value in upstream.env.items()}
+    cwd = str(upstream.cwd) if upstream.cwd is not None else None
+    return StdioSpec(upstream.name, upstream.command, upstream.args, env, cwd)
+
+
+def run_key_of(config: Path | None) -> bytes:
+    """What signs run tokens: the key that the configuration names, else a file beside this user's own ledger.
+
+    Raises: ValueError, OSError.
+    """
+    told = load_settings(config).run_token_key if config is not None else None
+    if told is not None:
+        return told.get_secret_value().encode()
+    return run_key(default_ledger_path().with_name("run-tokens.key"))
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A running gateway, without a front."""
+
+    address: str
+    """Of the ledger."""
+    catalogue: Catalogue
+    ledger: Ledger
+    engine: Engine
+    book: Book
+
+    def introduction(self) -> Sequence[str]:
+        """What the person who started us should know, a line each."""
+        rules = self.book.policies.current()
+        lines = [f"ledger {self.address}", f"policy {rules.policy.workflow} ({rules.digest[:15]}…)"]
+        for name, health in self.catalogue.health().items():
+            if health["state"] == "healthy":
+                lines.append(f"upstream {name}: {health['tools']} tools, MCP {health['protocol_version']}")
+            else:
+                lines.append(f"upstream {name} cannot be used: {health['reason']}")
+            lines += [f"upstream {name}: {trouble}" for trouble in health["troubles"]]
+        return lines
+
+    def ready(self) -> tuple[bool, dict[str, Any]]:
+        """Whether calls can be taken, and how each upstream is; one dead upstream of several is no reason to leave."""
+        health = self.catalogue.health()
+        return any(one["state"] == "healthy" for one in health.values()), {"upstreams": dict(health)}
+
+
+@asynccontextmanager
+async def running(plan: Plan) -> AsyncIterator[Gateway]:
+    """Upstreams up, what earlier processes left is being settled, and all of it ended in order.
+
+    Raises: NotOurLedger, LedgerUnavailable, ValueError.
+    """
+    flush = otel.start()
+    ledger = await open_ledger(plan.ledger)
+    try:
+        catalogue = await Catalogue.open(plan.upstreams, prefix=plan.prefix)
+        try:
+            async with _engine(plan, ledger, catalogue) as gateway:
+                yield gateway
+        finally:
+            # At the same time: each may take a while, and together they have what is left of 5 s.
+            await asyncio.gather(catalogue.close(), otel.stop(flush) if flush is not None else asyncio.sleep(0))
+    finally:
+        await ledger.close()
+
+
+@asynccontextmanager
+async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIterator[Gateway]:
+    book = Book(ledger, Policies(ledger, plan.policies, plan.default), plan.clock, plan.options)
+    engine = Engine(book, catalogue)
+    keepers = [asyncio.ensure_future(engine.keep_leases()), asyncio.ensure_future(keep_sweeping(book, engine))]
+    try:
+        yield Gateway(plan.ledger, catalogue, ledger, engine, book)
+    finally:
+        await engine.close()
+        await _end(keepers)
+
+
+async def _end(tasks: Sequence["asyncio.Future[Any]"]) -> None:
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+class _Shelf:
+    """The catalogue, as the door for agents asks for it."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self.instructions = catalogue.instructions
+        self.schema_of = catalogue.schema_of
+
+    async def tools(self) -> Sequence[Mapping[str, Any]]:
+        """Definitions, in a stable order."""
+        return self._catalogue.tools()
+
+
+@contextmanager
+def observed(info: RequestInfo) -> Iterator[None]:
+    """The SERVER span around one request."""
+    request = trace.Inbound(
+        method=info.method,
+        target=info.tool,
+        request_id=str(info.request_id),
+        protocol_version=info.protocol_version,
+        session=info.session,
+        transport="pipe" if info.transport == "stdio" else "tcp",
+        carrier=info.trace,
+    )
+    with trace.inbound(request):
+        yield
+
+
+async def over_stdio(gateway: Gateway) -> None:
+    """Serve the client on stdin and stdout until it leaves."""
+    await serve_stdio(
+        gate=gateway.engine,
+        tools=_Shelf(gateway.catalogue),
+        make_id=MAKE_ID,
+        clock=gateway.book.clock,
+        version=version("counterfoil"),
+        observe=observed,
+    )
+
+
+async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes | None) -> None:
+    """Serve clients at `/mcp` and `/runs/{run}/mcp` until told to stop; `/healthz` and `/readyz` say how we are."""
+    door = http_app(
+        gate=gateway.engine,
+        tools=_Shelf(gateway.catalogue),
+        make_id=MAKE_ID,
+        clock=gateway.book.clock,
+        version=version("counterfoil"),
+        run_key=run_key,
+        observe=observed,
+    )
+
+    async def alive(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def ready(_: Request) -> Response:
+        able, said = gateway.ready()
+        return JSONResponse(said, status_code=200 if able else 503)
+
+    app = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready), Mount("/", door)])
+    # A client that thinks for a minute between calls keeps its connection; uvicorn would close it after 5 s.
+    config = uvicorn.Config(
+        Guard(app),
+        log_level="warning",
+        lifespan="off",
+        access_log=False,
+        timeout_graceful_shutdown=GRACE_S,
+        server_header=False,
+        timeout_keep_alive=75,
+    )
+    server = _Server(config)
+    async with door.running():
+        serving = asyncio.ensure_future(server.serve(sockets=[listening]))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            server.should_exit = True  # uvicorn closes its connections only on its own way out
+            await serving
+            raise
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to the command, so that both fronts stop in the same way."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

@@ -1,0 +1,162 @@
+"""`counterfoil approvals`: the person's side. A decision is bound to the digest of one exact action."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.panel import Panel
+from rich.text import Text
+
+from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
+from gateway.cli.plain import ago, cut, plain_table, visible
+from gateway.kernel.approve import NotAwaiting, answer, pending
+from gateway.model.canonical import parse
+from gateway.model.events import ApprovalRequested
+from gateway.model.record import utc
+from gateway.model.run import Approval, Run
+from gateway.ports import Ledger
+from gateway.runtime.book import Book
+
+app = typer.Typer(no_args_is_help=True, help="See and decide what waits for a person.")
+
+ID = Annotated[str, typer.Argument(metavar="APPROVAL", help="As the agent or `approvals list` names it.")]
+REASON = Annotated[str, typer.Option("--reason", "-m", help="Kept with the decision, and told to the agent.")]
+AS_JSON = Annotated[bool, typer.Option("--json", help="Plain JSON.")]
+
+
+@app.command("list")
+def list_(
+    ledger: LedgerOption = None,
+    as_json: AS_JSON = False,
+    everything: Annotated[bool, typer.Option("--all", help="Decided and expired ones too.")] = False,
+) -> None:
+    """What waits for a person, oldest first."""
+    rows = with_ledger(ledger, lambda opened: _rows(opened, everything=everything))
+    if as_json:
+        typer.echo(json.dumps([row for row, _ in rows], ensure_ascii=False))
+        return
+    if not rows:
+        console.print("Nothing waits for a person.")
+        return
+    table = plain_table()
+    table.add_column("approval", no_wrap=True)
+    table.add_column("asked", no_wrap=True)
+    table.add_column("tool, arguments", ratio=1, overflow="fold")
+    table.add_column("state", overflow="fold")
+    for row, _ in rows:
+        what = Text(visible(row["tool"]), style="bold")
+        what.append("\n" + cut(visible(json.dumps(row["arguments"], ensure_ascii=False)), 160), style="not bold")
+        table.add_row(f"{row['approval']}\n{visible(row['principal'])}", row["asked"], what, row["state"])
+    console.print(table)
+    console.print("Decide with `counterfoil approvals approve ID` or `reject ID`; `show ID` has every detail.")
+
+
+@app.command()
+def show(approval: ID, ledger: LedgerOption = None, as_json: AS_JSON = False) -> None:
+    """The whole action that is asked about."""
+    found = with_ledger(ledger, lambda opened: _find(opened, approval))
+    if found is None:
+        fail(f"no approval `{approval}` is in this ledger; `counterfoil approvals list --all` names them")
+    row = found[0]
+    if as_json:
+        typer.echo(json.dumps(row, ensure_ascii=False))
+        return
+    _print(row)
+
+
+@app.command()
+def approve(approval: ID, ledger: LedgerOption = None, reason: REASON = "") -> None:
+    """Allow this exact action once. It runs nothing: the agent has to ask again."""
+    _decide(approval, ledger, reason, agree=True)
+
+
+@app.command()
+def reject(approval: ID, ledger: LedgerOption = None, reason: REASON = "") -> None:
+    """Refuse this action in its run."""
+    _decide(approval, ledger, reason, agree=False)
+
+
+def _decide(approval: str, url: str | None, reason: str, *, agree: bool) -> None:
+    async def work(ledger: Ledger) -> dict[str, Any] | str:
+        found = await _find(ledger, approval)
+        if found is None:
+            return f"no approval `{approval}` is in this ledger; `counterfoil approvals list --all` names them"
+        row, run = found
+        written: Book = book(ledger)
+        seen = run.approvals[approval].action
+        try:
+            await written.say(
+                run.id,
+                lambda state, _rules, now: [
+                    answer(state, approval, seen, approve=agree, by=reviewer(), reason=reason, now=now)
+                ],
+            )
+        except NotAwaiting as error:
+            return str(error)
+        return row
+
+    done = with_ledger(url, work)
+    if isinstance(done, str):
+        fail(done)
+    _print(done)
+    if agree:
+        console.print("Approved, for this exact action, once. The agent gets it by repeating the call unchanged.")
+    else:
+        console.print("Rejected. The agent is told so when it repeats the call.")
+
+
+def _print(row: dict[str, Any]) -> None:
+    lines = Text()
+    for name in ("run", "principal", "tool", "transition", "reason", "asked", "expires_at", "state", "action"):
+        lines.append(f"{name:<11}", style="dim").append(visible(str(row[name])) + "\n")
+    body = json.dumps(row["arguments"], ensure_ascii=False, indent=2)
+    lines.append("arguments\n", style="dim").append(visible(body, keep="\n"))
+    console.print(Panel(lines, title=row["approval"], expand=False))
+
+
+async def _rows(ledger: Ledger, *, everything: bool) -> list[tuple[dict[str, Any], Run]]:
+    written, rows = book(ledger), []
+    for record in reversed(await ledger.find(["approval.requested"], limit=10_000)):
+        if not isinstance(record.event, ApprovalRequested):
+            continue
+        run = await written.state_of(record.run)
+        approval = run.approvals[record.event.approval]
+        if everything or (pending(approval, utc(written.clock.now())) and run.stopped is None):
+            rows.append((await _row(ledger, written, run, approval, record.event), run))
+    return rows
+
+
+async def _find(ledger: Ledger, approval_id: str) -> tuple[dict[str, Any], Run] | None:
+    for row, run in await _rows(ledger, everything=True):
+        if row["approval"] == approval_id:
+            return row, run
+    return None
+
+
+async def _row(ledger: Ledger, written: Book, run: Run, approval: Approval, event: ApprovalRequested) -> dict[str, Any]:
+    body = await ledger.payload(event.arguments)
+    return {
+        "approval": approval.id,
+        "state": _state(run, approval, written.clock.now()),
+        "asked": ago(approval.requested_at, utc(written.clock.now())),
+        "expires_at": approval.expires_at.isoformat(timespec="seconds"),
+        "run": run.id,
+        "principal": run.principal.id if run.principal else "",
+        "tool": event.tool,
+        "transition": event.rule,
+        "reason": event.reason,
+        "action": approval.action,
+        "arguments": parse(body) if body is not None else None,
+        "by": approval.by,
+        "said": approval.reason,
+    }
+
+
+def _state(run: Run, approval: Approval, now: float) -> str:
+    if approval.used_by is not None:
+        return f"used by {approval.used_by}"
+    if approval.decision is not None:
+        return approval.decision
+    if run.stopped is not None:
+        return "run over"
+    return "awaiting" if pending(approval, utc(now)) else "expired"

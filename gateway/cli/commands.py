@@ -1,0 +1,46 @@
+"""All subcommands, under one name each."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from gateway.cli import approvals, tokens
+from gateway.cli.check import check
+from gateway.cli.demo import demo
+from gateway.cli.fronts import serve, wrap
+from gateway.cli.resolve import resolve
+from gateway.cli.runs import runs, show
+from gateway.cli.schema import schema
+
+app = typer.Typer(
+    name="counterfoil",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="The gateway that makes AI agents safe to run on real tools.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"counterfoil {version('counterfoil')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and end.")] = False,
+) -> None: ...
+
+
+app.command(context_settings={"ignore_unknown_options": True})(wrap)
+app.command()(serve)
+app.command()(demo)
+app.command()(check)
+app.command()(runs)
+app.command()(show)
+app.command()(resolve)
+app.command()(schema)
+app.add_typer(approvals.app, name="approvals")
+app.add_typer(tokens.app, name="run")

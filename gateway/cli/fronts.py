@@ -1,0 +1,165 @@
+"""`counterfoil wrap` and `counterfoil serve`: a gateway in front of one server, or of several."""
+
+import asyncio
+import hashlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli.ledgers import LedgerOption, fail
+from gateway.settings import NOT_LOOPBACK, default_ledger_url, is_loopback, load_settings
+
+if TYPE_CHECKING:
+    from gateway.app import Gateway, Plan
+    from gateway.model.policy import Policy
+    from gateway.outbound.upstream.spec import Spec
+
+RUNNERS = frozenset({"npx", "bunx", "uvx", "uv", "pipx", "run", "tool", "python", "python3", "node", "docker", "env"})
+"""Words of a command line that do not name the server."""
+
+
+def wrap(
+    target: Annotated[
+        list[str], typer.Argument(metavar="URL | -- COMMAND…", help="The server: an address, or a command after `--`.")
+    ],
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Offer it over streamable HTTP at /mcp, not on stdio.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Your policy instead of the starter.", show_default=False)
+    ] = None,
+    ledger: LedgerOption = None,
+) -> None:
+    """Put a gateway in front of one MCP server. Its tools keep their names."""
+    from gateway.app import Plan, over_stdio  # noqa: PLC0415 - brings `mcp`, which costs a second
+
+    chosen = _policy(policy)
+    plan = Plan(
+        ledger=ledger or default_ledger_url(),
+        upstreams=[spec_of(target)],
+        policies={chosen.workflow: chosen},
+        default=chosen.workflow,
+        prefix=False,
+    )
+    if listen is None:
+        _run(plan, over_stdio)
+        return
+    listening = _listen(*_address(listen))
+
+    _run(plan, partial(_over_http, listening=listening, key=None))
+
+
+def serve(
+    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="gateway.yaml")],
+) -> None:
+    """Serve several MCP servers behind one address, as a configuration file says."""
+    from gateway.app import plan_of, run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+
+    try:
+        settings = load_settings(config)
+        plan, key = plan_of(settings), run_key_of(config)
+    except (OSError, ValueError) as error:
+        fail(str(error), code=2)
+    listening = _listen(settings.listen.host, settings.listen.port)
+
+    _run(plan, partial(_over_http, listening=listening, key=key))
+
+
+async def _over_http(gateway: "Gateway", listening: socket.socket, key: bytes | None) -> None:
+    from gateway.app import over_http  # noqa: PLC0415 - loaded by now
+
+    _say(f"listening at http://{_shown(listening)}/mcp")
+    await over_http(gateway, listening, key)
+
+
+def spec_of(target: list[str]) -> "Spec":
+    """The server that `wrap` stands before. Its name tells two servers apart: a hold on one spares the other."""
+    from gateway.outbound.upstream.spec import HttpSpec, StdioSpec  # noqa: PLC0415
+
+    if len(target) == 1 and target[0].startswith(("http://", "https://")):
+        return HttpSpec(_label("server", target), target[0])
+    if len(target) == 1 and "://" in target[0]:
+        fail(f"`{target[0]}` is no address of an MCP server: give http://… or https://…, or a command after `--`", 2)
+    words = (Path(word).name for word in target if not word.startswith("-"))
+    name = next((word for word in words if word not in RUNNERS and not word.startswith("python3")), "server")
+    return StdioSpec(_label(name, [str(Path.cwd()), *target]), target[0], tuple(target[1:]), dict(os.environ))
+
+
+def _label(name: str, target: list[str]) -> str:
+    clean = "".join(char if char.isalnum() or char == "-" else "-" for char in name.lower()).strip("-")[:20]
+    return f"{clean or 'server'}-{hashlib.sha256(chr(0).join(target).encode()).hexdigest()[:8]}"
+
+
+def _policy(path: Path | None) -> "Policy":
+    from gateway.outbound.policy_files import load_policy, starter_policy  # noqa: PLC0415
+    from gateway.runtime.policies import condition_trouble  # noqa: PLC0415
+
+    try:
+        return starter_policy(condition_trouble) if path is None else load_policy(path, condition_trouble)
+    except (OSError, ValueError) as error:
+        fail(str(error), code=2)
+
+
+def _run(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]") -> None:
+    """The gateway, until its client leaves or a signal comes; ends within 5 s, with what was under way recorded."""
+    from gateway.app import running  # noqa: PLC0415
+    from gateway.ports import LedgerUnavailable, NotOurLedger  # noqa: PLC0415
+
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - INVARIANT: asyncio.run made one
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        async with running(plan) as gateway:
+            for line in gateway.introduction():
+                _say(line)
+            await front(gateway)
+
+    try:
+        asyncio.run(main())
+    except asyncio.CancelledError:
+        _say("stopped")
+    except (NotOurLedger, LedgerUnavailable, ValueError) as error:
+        fail(str(error))
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:  # noqa: PLR2004 - ports end there
+        fail(f"`{listen}` is no HOST:PORT; for example `127.0.0.1:8321`", code=2)
+    return host.strip("[]"), int(port)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not is_loopback(host):
+        fail(NOT_LOOPBACK.format(host), code=2)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named so that asyncio turns Nagle's algorithm off; without it an answer takes 40 ms more.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1" if host == "localhost" else host, port))
+    except OSError as error:
+        listening.close()
+        fail(f"cannot listen at {host}:{port}: {error.strerror or error}".lower())
+    listening.listen(128)  # whoever comes before we are ready waits, and is not turned away
+    return listening
+
+
+def _shown(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _say(line: str) -> None:
+    print(f"counterfoil: {line}", file=sys.stderr, flush=True)

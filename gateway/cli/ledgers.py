@@ -1,0 +1,82 @@
+"""What the reading and deciding commands share: the ledger's address, opened and closed around one command."""
+
+import asyncio
+import getpass
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, NoReturn, TypeVar
+
+import typer
+from rich.console import Console
+
+from gateway.model.events import Who
+from gateway.outbound.clock import SystemClock
+from gateway.outbound.ids import id_maker
+from gateway.outbound.ledger import open_ledger
+from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
+from gateway.runtime.book import Book, Options
+from gateway.runtime.policies import Policies
+from gateway.settings import default_ledger_url
+
+LedgerOption = Annotated[
+    str | None,
+    typer.Option("--ledger", metavar="URL", envvar="COUNTERFOIL_LEDGER", help="The ledger; by default your own."),
+]
+
+T = TypeVar("T")
+
+console = Console()
+"""Standard output, for people; `--json` prints plain text instead."""
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """One line on standard error, and the end."""
+    print(f"counterfoil: {message}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def with_ledger(url: str | None, work: Callable[[Ledger], Awaitable[T]]) -> T:
+    """The result of the work over the opened ledger; the ledger's troubles end the command with one line."""
+
+    async def run() -> T:
+        ledger = await open_ledger(existing(url or default_ledger_url()))
+        try:
+            return await work(ledger)
+        finally:
+            await ledger.close()
+
+    try:
+        return asyncio.run(run())
+    except (NotOurLedger, LedgerUnavailable, ValueError) as error:
+        fail(str(error))
+
+
+def existing(url: str) -> str:
+    """The same address, if there is something to read at it.
+
+    Raises: ValueError: a command that reads must not make an empty ledger where somebody mistyped one.
+    """
+    path = Path(url.removeprefix("sqlite:///"))
+    if not path.exists():
+        raise ValueError(f"there is no ledger at `{path}` yet; `--ledger` names another")
+    return url
+
+
+def book(ledger: Ledger) -> Book:
+    """The runs of a ledger, for a person's word; policies come from the ledger itself."""
+    return Book(ledger, Policies(ledger, {}, ""), SystemClock(), Options(owner=id_maker(SystemClock().now)("cli")))
+
+
+def reviewer() -> Who:
+    """The person at this terminal, by the account of the operating system."""
+    return Who(tenant="local", id=f"local:{account()}", roles=("owner",))
+
+
+def account() -> str:
+    """The account's name, or its number where it has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

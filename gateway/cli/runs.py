@@ -1,0 +1,251 @@
+"""`counterfoil runs` and `counterfoil show`: the ledger read back, as a person wants to read it."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
+from gateway.cli.plain import ago, cut, plain_table, seconds, visible
+from gateway.kernel.reduce import CorruptLedger
+from gateway.model.canonical import parse
+from gateway.model.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    AttemptAbandoned,
+    AttemptRefuted,
+    AttemptSuspended,
+    AttemptUnknown,
+    AttemptUnsent,
+    Denied,
+    Event,
+    EvidenceRecorded,
+    Held,
+    IntentRecorded,
+    PhaseMoved,
+    ReceiptRecorded,
+    Replayed,
+    RunOpened,
+    RunStopped,
+)
+from gateway.model.record import Record, utc
+from gateway.model.run import Run
+from gateway.ports import Ledger
+from gateway.runtime.book import Book
+
+AS_JSON = Annotated[bool, typer.Option("--json", help="Plain JSON.")]
+
+
+def runs(
+    ledger: LedgerOption = None,
+    as_json: AS_JSON = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
+) -> None:
+    """The runs in the ledger, newest first."""
+    rows = with_ledger(ledger, lambda opened: _summaries(opened, limit))
+    if as_json:
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    table = plain_table()
+    table.add_column("run", no_wrap=True)
+    for name in ("opened", "workflow, phase", "spent", "state"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        spent = f"{row['calls']} calls\n{row['mutations']} mutations"
+        where = f"{row['workflow']}\n{row['phase']}"
+        table.add_row(f"{row['run']}\n{visible(row['principal'])}", row["opened"], where, spent, row["state"])
+    console.print(table if rows else "No run is in this ledger yet.")
+
+
+async def _summaries(ledger: Ledger, limit: int) -> list[dict[str, Any]]:
+    written = book(ledger)
+    return [
+        _summary(await written.state_of(one.run), written) for one in await ledger.find(["run.opened"], limit=limit)
+    ]
+
+
+def _summary(run: Run, written: Book) -> dict[str, Any]:
+    unsettled = len(run.unsettled)
+    state = str(run.stopped.outcome) if run.stopped else ("open" if not unsettled else f"open, {unsettled} unsettled")
+    return {
+        "run": run.id,
+        "opened": ago(run.opened_at, utc(written.clock.now())) if run.opened_at else "",
+        "workflow": run.workflow,
+        "principal": run.principal.id if run.principal else "",
+        "phase": run.phase,
+        "calls": run.spent.calls,
+        "mutations": run.spent.mutations,
+        "unsettled": unsettled,
+        "state": state,
+    }
+
+
+def show(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or `last`.")],
+    ledger: LedgerOption = None,
+    as_json: AS_JSON = False,
+    checks: Annotated[bool, typer.Option("--checks", help="Every check of every verdict, with what it saw.")] = False,
+) -> None:
+    """What happened in a run, step by step."""
+    found = with_ledger(ledger, lambda opened: _read(opened, run))
+    if found is None:
+        fail(f"no run `{run}` is in this ledger; `counterfoil runs` lists them")
+    state, records, payloads = found
+    if as_json:
+        typer.echo(json.dumps([one.model_dump(mode="json") for one in records], ensure_ascii=False))
+        return
+    console.print(table_of(state, records, payloads))
+    console.print(_closing(state))
+    if checks:
+        _print_checks(records)
+
+
+async def _read(ledger: Ledger, wanted: str) -> tuple[Run, list[Record], dict[str, Any]] | None:
+    if wanted == "last":
+        newest = await ledger.find(["run.opened"], limit=1)
+        wanted = newest[0].run if newest else ""
+    records = [record for record, _ in await ledger.read(wanted)]
+    if not records:
+        return None
+    payloads = {}
+    for record in records:
+        cited = getattr(record.event, "arguments", None)
+        if cited is not None and cited not in payloads:
+            body = await ledger.payload(cited)
+            payloads[cited] = parse(body) if body is not None else None
+    try:
+        return await book(ledger).state_of(wanted), records, payloads
+    except CorruptLedger as error:
+        fail(f"the ledger is corrupt: {error}", code=2)
+
+
+def table_of(run: Run, records: list[Record], payloads: dict[str, Any]) -> Table:
+    """Step, transition, verdict, charge, duration and result: one row for each proposal and what came of it."""
+    table = plain_table(f"{run.id}  ({run.workflow})")
+    table.add_column("step", justify="right")
+    table.add_column("transition, call", ratio=5, overflow="fold")
+    table.add_column("verdict", overflow="fold", max_width=15)
+    table.add_column("charge", overflow="fold", max_width=10)
+    table.add_column("duration", justify="right", no_wrap=True)
+    table.add_column("result", ratio=4, overflow="fold")
+    for row in _rows(records, payloads):
+        what = Text(visible(row.transition), style="bold")
+        if row.call:
+            what.append("\n" if row.transition else "").append(visible(row.call), style="not bold dim")
+        result = Text(visible("\n".join(row.results), keep="\n"))
+        table.add_row(str(row.step), what, row.verdict, row.charge, seconds(row.duration_s), result, style=row.style)
+    return table
+
+
+@dataclass(slots=True)
+class Row:
+    """A line of the table, while what came of its proposal is still being read."""
+
+    step: int
+    transition: str
+    call: str
+    verdict: str
+    charge: str = ""
+    duration_s: float | None = None
+    results: list[str] = field(default_factory=list)
+    style: str = ""
+
+
+def _rows(records: list[Record], payloads: dict[str, Any]) -> list[Row]:
+    rows: list[Row] = []
+    attempts: dict[str, Row] = {}
+    for record in records:
+        event = record.event
+        attempt = getattr(event, "attempt", None)
+        if isinstance(event, IntentRecorded):
+            charge = "\n".join(
+                f"{count} {what[:-1] if count == 1 else what}"
+                for what, count in event.charge.model_dump().items()
+                if count
+            )
+            row = Row(record.seq, event.transition or "", _call(event, payloads), "allowed", charge)
+            attempts[event.attempt] = row
+            rows.append(row)
+        elif attempt in attempts and not isinstance(event, Held | Replayed):
+            _follow(attempts[attempt], event)
+        elif (told := _told(record, payloads, attempts)) is not None:
+            rows.append(told)
+    return rows
+
+
+def _follow(row: Row, event: Event) -> None:
+    """What became of an attempt, in its own row."""
+    match event:
+        case ReceiptRecorded():
+            row.duration_s = event.duration_s
+            said = f"{event.by.id}: {event.reason}" if event.by else "error" if event.is_error else "ok"
+            late = ", late" if event.late and not event.by else ""
+            broken = ", breaks its schema" if event.schema_valid is False else ""
+            row.results.append(f"{said}{late}{broken}" + (f", {event.size_bytes} bytes" if event.size_bytes else ""))
+        case AttemptUnsent() | AttemptUnknown() | AttemptAbandoned() | AttemptRefuted():
+            row.results.append(f"{event.kind.partition('.')[2].upper()}: {event.reason}")
+            row.style = "red" if isinstance(event, AttemptUnknown) else row.style
+        case AttemptSuspended():
+            row.results.append(f"waits for {event.awaits}")
+        case EvidenceRecorded():
+            row.results.append(f"{event.verdict.upper()}: {event.says} ({seconds(event.duration_s)})")
+            row.style = "green" if event.verdict == "pass" else "yellow"
+        case PhaseMoved():
+            row.results.append(f"phase {event.source} → {event.target}")
+        case _:
+            pass
+
+
+def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row]) -> Row | None:
+    """A row of its own for what is no attempt's."""
+    event, step = record.event, record.seq
+    match event:
+        case RunOpened():
+            goal = [event.goal] if event.goal else []
+            return Row(step, "", "", "run opened", results=[f"{event.principal.id}, phase {event.phase}", *goal])
+        case Denied():
+            rule = event.transition or event.rule or ""
+            return Row(step, rule, _call(event, payloads), str(event.outcome), results=[event.reason], style="yellow")
+        case Held():
+            why = [event.reason] if not event.approval else [f"{event.approval} is pending"]
+            call = _call(event, payloads)
+            return Row(step, event.transition or "", call, str(event.outcome), results=why, style="yellow")
+        case ApprovalRequested():
+            asked = [f"{event.approval}: {event.reason}"]
+            return Row(step, event.rule, _call(event, payloads), "needs_approval", results=asked, style="magenta")
+        case Replayed():
+            first = attempts.get(event.attempt)
+            told = [f"answered from the record of step {first.step}" if first else "answered from the record"]
+            return Row(step, event.transition or "", _call(event, payloads), "replayed", results=told)
+        case ApprovalDecided():
+            reason = f": {event.reason}" if event.reason else ""
+            told = [f"{event.approval} by {event.by.id}{reason}"]
+            return Row(step, "", "", event.decision, results=told, style="magenta")
+        case RunStopped():
+            return Row(step, event.rule or "", "", f"STOP {event.outcome}", results=[event.reason], style="bold")
+        case _:
+            return None
+
+
+def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, payloads: dict[str, Any]) -> str:
+    arguments = payloads.get(event.arguments)
+    shown = json.dumps(arguments, ensure_ascii=False) if arguments is not None else "(erased)"
+    return f"{event.tool} {cut(shown, 100)}"
+
+
+def _closing(run: Run) -> str:
+    spent = f"{run.spent.calls} calls, {run.spent.mutations} mutations"
+    over = f"over: {run.stopped.outcome}" if run.stopped else f"going on in phase {run.phase}"
+    unsettled = f"; {len(run.unsettled)} attempts unsettled" if run.unsettled else ""
+    return f"{spent}; {over}{unsettled}"
+
+
+def _print_checks(records: list[Record]) -> None:
+    for record in records:
+        for finding in getattr(record.event, "checks", ()):
+            mark = "pass" if finding.passed else "REFUSED"
+            inputs = visible(json.dumps(finding.inputs, ensure_ascii=False, default=str))
+            console.print(Text(f"  {record.seq:>4}  {finding.check:<11}{mark:<8} {inputs} {finding.reason or ''}"))

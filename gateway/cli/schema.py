@@ -1,0 +1,35 @@
+"""`counterfoil schema`: the JSON Schemas that are public, for editors and client libraries."""
+
+import json
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from gateway.model.answer import Refusal
+from gateway.model.record import Record
+from gateway.outbound.policy_files import policy_schema
+
+
+class What(StrEnum):
+    """What has a published schema."""
+
+    policy = "policy"
+    refusal = "refusal"
+    record = "record"
+
+
+def schema(
+    what: Annotated[What, typer.Argument(help="Policy files, typed refusals, or the ledger's records.")],
+) -> None:
+    """Print a JSON Schema."""
+    typer.echo(json.dumps(_SCHEMAS[what](), indent=2))
+
+
+_SCHEMAS: Mapping[What, Callable[[], dict[str, Any]]] = {
+    What.policy: policy_schema,
+    What.refusal: partial(Refusal.model_json_schema, mode="serialization"),
+    What.record: partial(Record.model_json_schema, mode="serialization"),
+}

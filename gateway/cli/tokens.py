@@ -1,0 +1,44 @@
+"""`counterfoil run open`: mints the signed token with which one agent works in one run."""
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gateway.cli.ledgers import account, fail
+from gateway.model.principal import Principal
+from gateway.outbound.clock import SystemClock
+from gateway.outbound.ids import id_maker
+
+app = typer.Typer(no_args_is_help=True, help="Runs and who may work in them.")
+
+
+@app.callback()
+def _group() -> None: ...
+
+
+@app.command("open")
+def open_(
+    workflow: Annotated[str, typer.Option("--workflow", "-w", help="The policy that the run begins under.")],
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="The gateway's own file, for its key.")] = None,
+    principal: Annotated[str | None, typer.Option(help="Who acts; by default you.")] = None,
+    role: Annotated[list[str] | None, typer.Option(help="Roles that the principal has; may be repeated.")] = None,
+    hours: Annotated[float, typer.Option(min=0.01, max=720, help="How long the token is good for.")] = 24.0,
+) -> None:
+    """Print a token for a new run. Give it to the agent as the header `Counterfoil-Run`, or in the path."""
+    from gateway.app import run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.inbound.mcp.tokens import mint  # noqa: PLC0415
+
+    try:
+        key = run_key_of(config)
+    except (OSError, ValueError) as error:
+        fail(str(error))
+    run, now = id_maker(SystemClock().now)("run"), time.time()
+    who = Principal(id=principal or f"local:{account()}", roles=frozenset(role or ()))
+    expires_at = now + hours * 3600
+    token = mint(key, run=run, principal=who, workflow=workflow, expires_at=expires_at, now=now)
+    until = datetime.fromtimestamp(expires_at, UTC).isoformat(timespec="seconds")
+    typer.echo(f"run {run} for {who.id} under `{workflow}`, until {until}", err=True)
+    typer.echo(token)
