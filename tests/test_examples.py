@@ -1,0 +1,152 @@
+"""The examples do what their pages say, with the commands of the pages, against the real servers."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+from tests.conftest import EXAMPLES
+
+LIMIT_S = 90
+"""For a command of three seconds, on a machine that is shared."""
+
+
+class Shell:
+    """A terminal in a copy of an example, with `npx` and this environment's programs on its PATH."""
+
+    def __init__(self, folder: Path, env: dict[str, str]) -> None:
+        self.folder = folder
+        self.env = env
+
+    def run(self, *command: str) -> str:
+        """What the command printed. It has ended well."""
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.env, capture_output=True, check=False, text=True, timeout=LIMIT_S
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def shell(request: pytest.FixtureRequest, tmp_path: Path, filesystem_server: list[str]) -> Shell:
+    """In the example that the test names."""
+    bin_, home = tmp_path / "bin", tmp_path / "home"
+    bin_.mkdir()
+    home.mkdir()
+    npx = bin_ / "npx"  # the pinned server, whatever `npx -y PACKAGE` would fetch
+    npx.write_text(f'#!/bin/sh\nshift 2\nexec {" ".join(filesystem_server)} "$@"\n')
+    npx.chmod(0o755)
+    left_out = shutil.ignore_patterns("__pycache__", "shop", "notes", "*.db*")
+    folder = shutil.copytree(EXAMPLES / request.param, tmp_path / "examples" / request.param, ignore=left_out)
+    shutil.copytree(EXAMPLES.parent / "policies", tmp_path / "policies")
+    path = os.pathsep.join([str(bin_), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return Shell(folder, {**os.environ, "PATH": path, "HOME": str(home), "COLUMNS": "120"})
+
+
+def in_(example: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("shell", [example], indirect=True)
+
+
+@in_("wrap-filesystem")
+def test_a_write_waits_for_a_person_and_then_happens(shell: Shell) -> None:
+    told, _, ledger = shell.run("python", "run.py", "notes").partition("run_")
+    approval = re.search(r"ap_[0-9a-f]+", told)
+    assert approval is not None
+    assert told.splitlines() == [
+        "agent      list_directory notes",
+        "tool       [FILE] note.txt",
+        "agent      read_text_file note.txt",
+        "tool       Remember the milk.",
+        "agent      write_file idea.txt",
+        "gateway    needs_approval: this tool may destroy something that cannot be brought back",
+        "           there is no file idea.txt",
+        f"person     counterfoil approvals approve {approval[0]}",
+        "agent      write_file idea.txt",
+        f"tool       Successfully wrote to {shell.folder / 'notes' / 'idea.txt'}",
+        "           idea.txt: Buy hazelnuts too.",
+    ]
+    assert approval[0] in ledger
+    assert (shell.folder / "notes" / "idea.txt").read_text() == "Buy hazelnuts too.\n"
+
+
+async def test_the_page_names_every_tool_of_the_filesystem_server(filesystem_server: list[str], tmp_path: Path) -> None:
+    page = (EXAMPLES / "wrap-filesystem" / "README.md").read_text()
+    rows = re.findall(r"^\| (`readOnlyHint`|no destruction|`destructiveHint`) \| (.*?) \|", page, re.MULTILINE)
+    named = {hint: set(re.findall(r"`(\w+)`", tools)) for hint, tools in rows}
+    command, *args = filesystem_server
+    with anyio.fail_after(LIMIT_S):
+        async with Client(StdioServerParameters(command=command, args=[*args, str(tmp_path)])) as client:
+            tools = (await client.list_tools()).tools
+    told: dict[str, set[str]] = {"`readOnlyHint`": set(), "no destruction": set(), "`destructiveHint`": set()}
+    for tool in tools:
+        assert tool.annotations is not None
+        reads, destroys = tool.annotations.read_only_hint, tool.annotations.destructive_hint
+        told["`readOnlyHint`" if reads else "`destructiveHint`" if destroys else "no destruction"].add(tool.name)
+    assert named == told
+
+
+@contextmanager
+def serving(shell: Shell) -> Iterator[str]:
+    """The address of a gateway, which ends within 5 s of being told to."""
+    command = ["counterfoil", "serve", "--config", "gateway.yaml"]
+    with subprocess.Popen(command, cwd=shell.folder, env=shell.env, stderr=subprocess.PIPE, text=True) as gateway:
+        assert gateway.stderr is not None
+        try:
+            heard: list[str] = []
+            for line in gateway.stderr:
+                heard.append(line)
+                if found := re.search(r"listening at (http://\S+)/mcp", line):
+                    yield found[1]
+                    break
+            else:
+                pytest.fail("".join(heard))
+        except BaseException:
+            gateway.kill()
+            raise
+        gateway.send_signal(signal.SIGTERM)
+        assert gateway.wait(5) == 0
+
+
+@in_("repo-repair")
+def test_only_a_proven_repair_is_a_success(shell: Shell) -> None:
+    config = shell.folder / "gateway.yaml"
+    config.write_text(config.read_text().replace("port: 8321", "port: 0"))
+    shell.run("python", "setup.py", "shop")
+    with serving(shell) as address:
+        token = shell.run("counterfoil", "run", "open", "--workflow", "repo-repair", "--config", "gateway.yaml")
+        told = shell.run("python", "agent.py", f"{address}/runs/{token.strip()}/mcp")
+
+    assert [re.split(r"[\s:,]+", line)[:2] for line in told.splitlines()] == [
+        ["fs__read_text_file", "passed"],
+        ["runner__run_tests", "passed"],
+        ["git__git_commit", "denied"],
+        ["fs__edit_file", "passed"],
+        ["git__git_commit", "denied"],
+        ["runner__run_tests", "verification_failed"],
+        ["fs__edit_file", "passed"],
+        ["runner__run_tests", "passed"],
+        ["git__git_add", "passed"],
+        ["git__git_commit", "verified_success"],
+        ["fs__edit_file", "verified_success"],
+    ]
+    assert shell.run("git", "-C", "shop", "log", "--format=%s").splitlines() == [
+        "Quote what needs quotes in the CSV export",
+        "Export orders",
+    ]
+    assert shell.run("git", "-C", "shop", "status", "--porcelain") == ""
+    assert shell.run("python", "-m", "unittest", "discover", "--start-directory", "shop") == ""  # it ends with 0
+
+    [run] = json.loads(shell.run("counterfoil", "runs", "--json", "--ledger", "ledger.db"))
+    assert (run["workflow"], run["phase"], run["state"]) == ("repo-repair", "done", "verified_success")
+    assert run["run"] in shell.run("counterfoil", "show", "last", "--ledger", "ledger.db")
