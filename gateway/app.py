@@ -5,7 +5,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,14 @@ from gateway.outbound.key_file import run_key
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.policy_files import load_folder, starter_policy
 from gateway.outbound.upstream.catalogue import Catalogue
-from gateway.outbound.upstream.spec import HttpSpec, Spec, StdioSpec
+from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
 from gateway.ports import Clock, Ledger
 from gateway.runtime import trace
 from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, condition_trouble
 from gateway.runtime.recover import keep_sweeping
-from gateway.settings import HttpUpstream, Settings, Upstream, default_ledger_path, load_settings
+from gateway.settings import HttpUpstream, Settings, Timeouts, Upstream, default_ledger_path, load_settings
 
 _LOG = logging.getLogger("counterfoil")
 
@@ -85,10 +85,16 @@ def plan_of(settings: Settings) -> Plan:
 def _spec(upstream: Upstream) -> Spec:
     if isinstance(upstream, HttpUpstream):
         headers = {name: value.get_secret_value() for name, value in upstream.headers.items()}
-        return HttpSpec(upstream.name, upstream.url, headers)
+        return HttpSpec(upstream.name, upstream.url, headers, _patience(upstream.timeouts))
     env = {name: value.get_secret_value() for name, value in upstream.env.items()}
     cwd = str(upstream.cwd) if upstream.cwd is not None else None
-    return StdioSpec(upstream.name, upstream.command, upstream.args, env, cwd)
+    return StdioSpec(upstream.name, upstream.command, upstream.args, env, cwd, _patience(upstream.timeouts))
+
+
+def _patience(told: Timeouts) -> Patience:
+    start_s = DEFAULT_PATIENCE.start_s if told.start_s is None else told.start_s
+    connect_s = DEFAULT_PATIENCE.connect_s if told.connect_s is None else told.connect_s
+    return replace(DEFAULT_PATIENCE, start_s=start_s, connect_s=connect_s)
 
 
 def run_key_of(config: Path | None) -> bytes:

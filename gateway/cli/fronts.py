@@ -114,6 +114,7 @@ def _run(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]") -> None:
     from gateway.ports import LedgerUnavailable, NotOurLedger  # noqa: PLC0415
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    logging.getLogger("counterfoil.upstream").setLevel(logging.INFO)  # what the servers say on their stderr
 
     async def main() -> None:
         task = asyncio.current_task()

@@ -278,11 +278,16 @@ def budget(case: Case) -> Step:
     """The run can pay. Only what is spent for good ends it: what is merely reserved may yet come back."""
     limits, spent, charge = case.rules.policy.budgets, case.run.spent, case.charge
     inputs = {"spent": spent.model_dump(), "charge": charge.model_dump(), "elapsed_s": case.elapsed_s}
-    wanted = {"calls": (charge.calls, spent.calls + charge.calls, limits.calls)}
-    wanted["mutations"] = (charge.mutations, spent.mutations + charge.mutations, limits.mutations)
-    for name, (taken, after, limit) in wanted.items():
-        if taken and limit is not None and after > limit:
-            return _over(case, f"budgets.{name}", f"the budget of {limit} {name} is used up", inputs)
+    wanted = {"calls": (charge.calls, spent.calls, limits.calls)}
+    wanted["mutations"] = (charge.mutations, spent.mutations, limits.mutations)
+    for name, (taken, so_far, limit) in wanted.items():
+        if not taken or limit is None or so_far + taken <= limit:
+            continue
+        if so_far < limit and not case.run.unsettled:
+            # Something is left, which another step may still be able to use: no reason to end the run.
+            short = f"this step takes {taken} {name}, and {limit - so_far} of {limit} are left"
+            return Refuse(short, rule=f"budgets.{name}", inputs=inputs)
+        return _over(case, f"budgets.{name}", f"the budget of {limit} {name} is used up", inputs)
     if limits.elapsed_s is not None and case.elapsed_s >= limits.elapsed_s:
         reason = f"the budget of {limits.elapsed_s:g} s is used up"
         return _over(case, "budgets.elapsed_s", reason, inputs)

@@ -221,6 +221,10 @@ ROWS: dict[str, type_row] = {
         ("denied", "budget", "budget_exhausted", True)),
     "a call over a budget that is only reserved is merely denied": (
         {"budgets": {"calls": 1}}, with_write(), world.proposal("read"), ("denied", "budget", "denied", False)),
+    "a step that costs more than what is left is denied and the run goes on": (
+        {"budgets": {"calls": 4}, "transitions": [{"name": "big", "tools": ["pay"], "charge": {"calls": 5}},
+                                                  {"name": "any", "tools": ["*"]}]},
+        as_opened, world.proposal("pay"), ("denied", "budget", "denied", False)),
     "what was proven not to have happened is given back": (
         {"budgets": {"calls": 1}}, with_write(AttemptUnsent(attempt="run_1.2", reason="refused")),
         world.proposal("read"), ("allowed", "any", 1, 0)),

@@ -49,7 +49,7 @@ class Catalogue:
             spec.name: Upstream(
                 spec,
                 client,
-                patience,
+                spec.patience or patience,
                 on_change=self._rename,
                 on_notification=partial(on_notification, spec.name) if on_notification is not None else None,
             )

@@ -7,45 +7,6 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class StdioSpec:
-    """A server that we start, and talk to through its stdin and stdout. Never run through a shell."""
-
-    name: str
-    """The prefix of its tools where upstreams are federated: `[A-Za-z0-9_-]`, 32 at most."""
-    command: str
-    args: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Added to the few safe variables that a child gets from us. May hold secrets, so it is never shown."""
-    cwd: str | None = None
-    """None: ours."""
-
-
-@dataclass(frozen=True, slots=True)
-class HttpSpec:
-    """A server at an address, over streamable HTTP. Redirects are not followed."""
-
-    name: str
-    """As in `StdioSpec`."""
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with every request. May hold credentials, so they are never shown."""
-
-
-Spec: TypeAlias = StdioSpec | HttpSpec
-
-_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
-
-
-def unsendable(headers: Mapping[str, str]) -> str | None:
-    """The name of a header that HTTP cannot carry; None if there is none."""
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            return name
-    return None
-
-
-@dataclass(frozen=True, slots=True)
 class Patience:
     """How long we wait, in seconds."""
 
@@ -68,3 +29,46 @@ class Patience:
 
 
 DEFAULT_PATIENCE = Patience()
+
+
+@dataclass(frozen=True, slots=True)
+class StdioSpec:
+    """A server that we start, and talk to through its stdin and stdout. Never run through a shell."""
+
+    name: str
+    """The prefix of its tools where upstreams are federated: `[A-Za-z0-9_-]`, 32 at most."""
+    command: str
+    args: Sequence[str] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Added to the few safe variables that a child gets from us. May hold secrets, so it is never shown."""
+    cwd: str | None = None
+    """None: ours."""
+    patience: Patience | None = None
+    """None: that of the whole catalogue."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSpec:
+    """A server at an address, over streamable HTTP. Redirects are not followed."""
+
+    name: str
+    """As in `StdioSpec`."""
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every request. May hold credentials, so they are never shown."""
+    patience: Patience | None = None
+    """As in `StdioSpec`."""
+
+
+Spec: TypeAlias = StdioSpec | HttpSpec
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+
+
+def unsendable(headers: Mapping[str, str]) -> str | None:
+    """The name of a header that HTTP cannot carry; None if there is none."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            return name
+    return None
