@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shlex
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -32,7 +33,15 @@ from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, condition_trouble
 from gateway.runtime.recover import keep_sweeping
-from gateway.settings import HttpUpstream, Settings, Timeouts, Upstream, default_ledger_path, load_settings
+from gateway.settings import (
+    HttpUpstream,
+    Settings,
+    Timeouts,
+    Upstream,
+    default_ledger_path,
+    default_ledger_url,
+    load_settings,
+)
 
 _LOG = logging.getLogger("counterfoil")
 
@@ -159,7 +168,8 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
 
 @asynccontextmanager
 async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIterator[Gateway]:
-    book = Book(ledger, Policies(ledger, plan.policies, plan.default), plan.clock, plan.options)
+    options = replace(plan.options, approve_at=_approve_at(plan.ledger))
+    book = Book(ledger, Policies(ledger, plan.policies, plan.default), plan.clock, options)
     engine = Engine(book, catalogue)
     keepers = [asyncio.ensure_future(engine.keep_leases()), asyncio.ensure_future(keep_sweeping(book, engine))]
     try:
@@ -167,6 +177,18 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     finally:
         await engine.close()
         await _end(keepers)
+
+
+def _approve_at(ledger: str) -> str:
+    """The command with which a reviewer approves, from wherever it is typed."""
+    command = "counterfoil approvals approve {id}"
+    if ledger == default_ledger_url():
+        return command
+    path = Path(ledger.removeprefix("sqlite:///")).absolute()
+    return f"{command} --ledger {shlex.quote(str(path))}".replace("{id}", "\0").translate(_BRACES).replace("\0", "{id}")
+
+
+_BRACES = str.maketrans({"{": "{{", "}": "}}"})
 
 
 async def _end(tasks: Sequence["asyncio.Future[Any]"]) -> None:

@@ -65,8 +65,12 @@ def existing(url: str) -> str:
 
 
 def book(ledger: Ledger) -> Book:
-    """The runs of a ledger, for a person's word; policies come from the ledger itself."""
-    return Book(ledger, Policies(ledger, {}, ""), SystemClock(), Options(owner=id_maker(SystemClock().now)("cli")))
+    """The runs of a ledger, for a person's word; policies come from the ledger itself.
+
+    It leases nothing: what a word leaves to be verified is for the gateways to take up at once.
+    """
+    options = Options(owner=id_maker(SystemClock().now)("cli"), lease_s=0.0)
+    return Book(ledger, Policies(ledger, {}, ""), SystemClock(), options)
 
 
 def reviewer() -> Who:

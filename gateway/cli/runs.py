@@ -97,7 +97,7 @@ def show(
     if as_json:
         typer.echo(json.dumps([one.model_dump(mode="json") for one in records], ensure_ascii=False))
         return
-    console.print(table_of(state, records, payloads))
+    console.print(table_of(state, records, payloads, console.width))
     console.print(_closing(state))
     if checks:
         _print_checks(records)
@@ -122,21 +122,30 @@ async def _read(ledger: Ledger, wanted: str) -> tuple[Run, list[Record], dict[st
         fail(f"the ledger is corrupt: {error}", code=2)
 
 
-def table_of(run: Run, records: list[Record], payloads: dict[str, Any]) -> Table:
+NARROW = 100
+"""Columns below which a result stands under its call, not beside it."""
+
+
+def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: int) -> Table:
     """Step, transition, verdict, charge, duration and result: one row for each proposal and what came of it."""
     table = plain_table(f"{run.id}  ({run.workflow})")
+    narrow = width < NARROW
     table.add_column("step", justify="right")
-    table.add_column("transition, call", ratio=5, overflow="fold")
-    table.add_column("verdict", overflow="fold", max_width=15)
-    table.add_column("charge", overflow="fold", max_width=10)
+    table.add_column("transition, call, result" if narrow else "transition, call", ratio=5, overflow="fold")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("charge", no_wrap=True)
     table.add_column("duration", justify="right", no_wrap=True)
-    table.add_column("result", ratio=4, overflow="fold")
+    if not narrow:
+        table.add_column("result", ratio=5, overflow="fold")
     for row in _rows(records, payloads):
         what = Text(visible(row.transition), style="bold")
         if row.call:
             what.append("\n" if row.transition else "").append(visible(row.call), style="not bold dim")
         result = Text(visible("\n".join(row.results), keep="\n"))
-        table.add_row(str(row.step), what, row.verdict, row.charge, seconds(row.duration_s), result, style=row.style)
+        cells: list[Text | str] = [str(row.step), what, row.verdict, row.charge, seconds(row.duration_s)]
+        if narrow:
+            cells[1] = Text("\n").join(part for part in (what, result) if part)
+        table.add_row(*cells, *(() if narrow else (result,)), style=row.style)
     return table
 
 

@@ -121,6 +121,7 @@ class Engine:
             else:
                 refusal = tell.refusal(run, rules, verdict, self._options.approve_at)
                 shown = Shown(run.id, refusal=refusal)
+                self._take_up(run, refusal.attempt)
         except LedgerUnavailable as error:
             shown, run = await self._unrecorded(proposal, str(error), executed=False), Run(proposal.run)
         trace.told(shown, run)
@@ -271,6 +272,20 @@ class Engine:
             await self._book.transact(run_id, noted, {})
         except LedgerUnavailable as error:
             _LOG.warning("the delivery of %s is not recorded: %s", attempt_id, error)
+
+    def _take_up(self, run: Run, attempt_id: str | None) -> None:
+        """Somebody waits for a verifier that perhaps nobody is asking, as after a person's word: ask it."""
+        attempt = run.attempts.get(attempt_id or "")
+        if attempt is not None and attempt.unverified and attempt.id not in self._open:
+            _ = self._spawn(self._verify_unowned(run.id, attempt.id))
+
+    async def _verify_unowned(self, run_id: str, attempt_id: str) -> None:
+        now = self._clock.now()
+        try:
+            if await self._ledger.claim(attempt_id, self._options.owner, now, now + self._options.lease_s):
+                _ = await self.verify_again(run_id, attempt_id)
+        except LedgerUnavailable as error:
+            _LOG.warning("%s is not verified yet: %s", attempt_id, error)
 
     async def verify_again(self, run_id: str, attempt_id: str) -> Run:
         """A receipt without a verdict gets its verifier asked again.

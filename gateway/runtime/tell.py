@@ -116,14 +116,23 @@ def _unproven(run: Run, attempt: Attempt, base: dict[str, Any]) -> Refusal | Non
     if attempt.result is None:
         reason = "a person settled that this call happened; its result was never seen"
         go_on = "It happened. Go on from there, and look with a read if you need its result; do not repeat it."
-        return _said(base | {"outcome": Outcome.HELD, "executed": True, "reason": reason, "next": go_on})
+        settled = {"outcome": Outcome.HELD, "executed": True, "reason": reason, "next": go_on}
+        return _said(base | settled | {"evidence": _evidence(run, attempt)})
     if attempt.evidence is None or attempt.verdict == "pass":
         return None
-    proof = run.evidence.get(attempt.intent.verifier or "")
-    says = proof.event.says if proof is not None and proof.seq == attempt.evidence else "its verifier refused it"
-    cited = (Cited(event=f"{run.id}#{attempt.evidence}", says=says),)
-    failed = {"outcome": Outcome.VERIFICATION_FAILED, "executed": True, "reason": says, "evidence": cited}
+    cited = _evidence(run, attempt)
+    failed = {"outcome": Outcome.VERIFICATION_FAILED, "executed": True, "reason": cited[0].says, "evidence": cited}
     return _said(base | failed | {"budget": _budget(run, base["_rules"], attempt.intent.charge)})
+
+
+def _evidence(run: Run, attempt: Attempt) -> tuple[Cited, ...]:
+    """What its verifier said about the attempt; nothing yet, if it has not spoken."""
+    if attempt.evidence is None:
+        return ()
+    proof = run.evidence.get(attempt.intent.verifier or "")
+    mine = proof is not None and proof.seq == attempt.evidence
+    says = proof.event.says if proof is not None and mine else f"its verifier said {attempt.verdict}"
+    return (Cited(event=f"{run.id}#{attempt.evidence}", says=says),)
 
 
 def erased(run: Run, rules: Rules, attempt: Attempt) -> Refusal:
@@ -148,9 +157,7 @@ def record(run: Run, rules: Rules, attempt: Attempt, *, replayed: bool) -> dict[
         "budget": _budget(run, rules, attempt.intent.charge).model_dump(),
     }
     if attempt.evidence is not None:
-        proof = run.evidence.get(attempt.intent.verifier or "")
-        says = proof.event.says if proof else "verified"
-        said["evidence"] = [{"event": f"{run.id}#{attempt.evidence}", "says": says}]
+        said["evidence"] = [cited.model_dump() for cited in _evidence(run, attempt)]
     if attempt.schema_valid is False:
         said["warning"] = "the result does not keep the tool's output schema"
     if attempt.intent.waived:

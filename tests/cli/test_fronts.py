@@ -1,6 +1,7 @@
 """`wrap` and `serve` in front of real servers, driven by requests in the shapes of Claude Code and Codex."""
 
 import json
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -36,7 +37,9 @@ async def test_a_claude_code_shaped_client_reaches_the_real_filesystem_server(
         assert asked["structuredContent"] == told
         assert told["outcome"] == "needs_approval"
         assert not (files / "b.txt").exists()
-        await run("approvals", "approve", told["approval"]["id"], "-m", "fine", *ledger_of(tmp_path))
+        command = shlex.split(told["approval"]["approve_at"])
+        assert command[0] == "counterfoil"
+        await run(*command[1:], "-m", "fine")
         assert not (files / "b.txt").exists()
         done = await window.call("write_file", {"path": str(files / "b.txt"), "content": "b"})
         assert done.get("isError") is not True

@@ -387,3 +387,17 @@ async def test_an_append_that_raised_but_committed_is_believed_after_reading_it_
         ledger.lies = 1
         assert outcome(await it.call("write", {"a": 1})) == "result"
         assert len(it.upstreams.sent) == 1
+
+
+async def test_what_a_person_settled_is_verified_as_soon_as_somebody_asks() -> None:
+    async with house(**VERIFIED) as it:
+        it.upstreams.will("write", Silence("timeout"))
+        await it.call("write", {"a": 1})
+        await it.book.say("run_1", lambda run, _, now: [
+            resolve(run, "run_1.2", happened=True, by=ME, reason="seen", now=now)])  # fmt: skip
+        it.upstreams.will("check", world.ok(structuredContent={"exit": 0}))
+        assert outcome(await it.call("write", {"a": 1})) == "in_flight"
+        told = (await it.call("write", {"a": 1})).refusal
+        assert told is not None
+        assert (told.outcome, told.executed, [one.says for one in told.evidence]) == ("held", True, ["`t` passed"])
+        assert (await it.book.state_of("run_1")).phase == "done"
