@@ -13,7 +13,6 @@ from typing import Any
 
 from gateway.kernel.case import Observed
 from gateway.kernel.decide import decide
-from gateway.kernel.registry import registered
 from gateway.kernel.rules import Rules
 from gateway.kernel.verify import Cited, observe, question, settle
 from gateway.model.answer import Refusal, Shown
@@ -32,10 +31,11 @@ from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState, Tracked
-from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, TaskStarted, Tool, ToolResult
+from gateway.model.tool import Answer, NotSent, Tool
 from gateway.ports import Dispatch, LedgerUnavailable, NoSuchRun, Occupied, Upstreams
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
+from gateway.runtime.wire import ANY_DEPTH, keyed, payload_of
 
 _LOG = logging.getLogger("counterfoil.engine")
 
@@ -180,7 +180,7 @@ class Engine:
         with trace.outbound(tool.own_name, tool.upstream, intent.attempt) as span:
             carried = trace.carrier()
             rules = await self._policies.of(intent.policy)
-            arguments, meta, headers = _keyed(proposal, rules, tool, intent)
+            arguments, meta, headers = keyed(proposal, rules, tool, intent)
             dispatch = Dispatch(
                 tool=tool,
                 arguments=arguments,
@@ -196,7 +196,7 @@ class Engine:
     async def _receive(
         self, run_id: str, attempt_id: str, answer: Answer, tool: Tool, elapsed_s: float
     ) -> tuple[Run, Rules]:
-        payload = _payload(answer)
+        payload = payload_of(answer)
         cited: Cited | None = None
         payloads: dict[Digest, bytes] = {}
         if payload is not None:
@@ -223,7 +223,7 @@ class Engine:
             probe = asked.rule.probe.arguments
             answer = await self._upstreams.call(Dispatch(tool, probe, asked.rule.timeout_s, meta=trace.carrier()))
         elapsed = self._clock.monotonic() - begun
-        payload = _payload(answer)
+        payload = payload_of(answer)
         body = canonical(payload) if payload is not None else b""
         cited = Cited(digest_bytes(body, self.salt), len(body)) if payload is not None else None
 
@@ -243,10 +243,10 @@ class Engine:
         if refused is not None:
             return Shown(run.id, attempt=attempt.id, refusal=refused)
         said = tell.record(run, rules, attempt, replayed=replayed)
-        payload = _payload(answer) if answer is not None else None
+        payload = payload_of(answer) if answer is not None else None
         if payload is None and attempt.result is not None:
             body = await self._ledger.payload(attempt.result)
-            payload = parse(body, max_depth=_ANY_DEPTH) if body is not None else None
+            payload = parse(body, max_depth=ANY_DEPTH) if body is not None else None
         if payload is None:
             gone = tell.erased(run, rules, attempt)
             return Shown(run.id, attempt=attempt.id, refusal=gone)
@@ -361,31 +361,3 @@ class Engine:
                 await self._book.lose(run, attempt, "the gateway was shut down while it waited for the answer")
             except LedgerUnavailable as error:
                 _LOG.warning("%s stays open in the ledger: %s", attempt, error)
-
-
-_ANY_DEPTH = 512
-"""Results are stored as they came; they may be deeper than what a client may send."""
-
-
-def _payload(answer: Answer | None) -> Mapping[str, Any] | None:
-    match answer:
-        case ToolResult(result) | InputRequired(result) | TaskStarted(result):
-            return dict(result)
-        case ProtocolError(error):
-            return dict(error)
-        case _:
-            return None
-
-
-def _keyed(
-    proposal: Proposal, rules: Rules, tool: Tool, intent: IntentRecorded
-) -> tuple[Mapping[str, Any], dict[str, Any], dict[str, str]]:
-    """Arguments, `_meta` and headers, with our key where the registry says that the upstream honours one."""
-    place = registered(tool, rules.policy).rule.idempotency_key
-    arguments: Mapping[str, Any] = proposal.arguments
-    if place is None:
-        return arguments, {}, {}
-    key = f"{intent.attempt}"
-    if place.argument is not None:
-        return {**arguments, place.argument: key}, {}, {}
-    return arguments, {place.meta: key} if place.meta else {}, {place.header: key} if place.header else {}
