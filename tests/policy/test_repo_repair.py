@@ -8,7 +8,7 @@ from gateway.model.answer import Shown
 from gateway.model.tool import ToolResult
 from tests import world
 from tests.policy.test_shipped_policies import POLICIES
-from tests.runtime.test_engine import House, house
+from tests.runtime.house import House, house
 
 pytestmark = pytest.mark.anyio
 

@@ -1,101 +1,22 @@
 """The one path of a call, over the shipped memory ledger, scripted upstreams and a told clock."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
-import anyio
 import pytest
 
 from gateway.kernel.approve import answer, resolve
-from gateway.model.answer import Shown
-from gateway.model.canonical import digest
-from gateway.model.events import Outcome, Who
+from gateway.model.events import Outcome
 from gateway.model.proposal import Key, KeySource
 from gateway.model.run import AttemptState
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import Append, Dispatch, LedgerUnavailable
-from gateway.runtime.book import Book, Options
-from gateway.runtime.engine import Engine
-from gateway.runtime.policies import Policies
 from gateway.runtime.recover import sweep
 from tests import world
+from tests.runtime.house import ME, house, outcome
 
 pytestmark = pytest.mark.anyio
-ME = Who(tenant="local", id="local:boss")
-
-
-@dataclass
-class House:
-    """A gateway without its doors."""
-
-    ledger: Any
-    upstreams: world.ScriptedUpstreams
-    clock: world.ToldClock
-    book: Book
-    engine: Engine
-
-    async def open(self, run: str = "run_1", origin: str = "process") -> None:
-        await self.engine.open_run(run=run, principal=world.USER, origin=origin, attribution={})
-
-    async def call(
-        self,
-        name: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        run: str = "run_1",
-        key: Key | None = None,
-        deliver: bool = True,
-    ) -> Shown:
-        proposed = world.proposal(name, arguments, run=run, key=key)
-        proposed = replace(proposed, arguments_digest=digest(dict(proposed.arguments), self.ledger.salt))
-        with anyio.fail_after(5):
-            shown = await self.engine.call(proposed)
-            if deliver:
-                self.engine.delivered(shown)
-                await self.settle()
-        return shown
-
-    async def settle(self) -> None:
-        """Everything that was spawned has run."""
-        for _ in range(20):
-            await asyncio.sleep(0)
-
-
-@asynccontextmanager
-async def house(
-    ledger: Any = None,
-    owner: str = "me",
-    upstreams: world.ScriptedUpstreams | None = None,
-    clock: world.ToldClock | None = None,
-    **fields: Any,
-) -> AsyncIterator[House]:
-    """A gateway under a test policy changed by `fields`."""
-    ledger = ledger if ledger is not None else MemoryLedger()
-    clock = clock or world.ToldClock()
-    if upstreams is None:
-        upstreams = world.ScriptedUpstreams()
-        upstreams.offer(world.tool("read", read=True), world.tool("write"), world.tool("pay"), world.tool("check"))
-    made = world.policy(**fields)
-    book = Book(
-        ledger, Policies(ledger, {made.workflow: made}, made.workflow), clock, Options(owner=owner, drain_s=0.1)
-    )
-    engine = Engine(book, upstreams)
-    built = House(ledger, upstreams, clock, book, engine)
-    await built.open()
-    try:
-        yield built
-    finally:
-        await engine.close()
-
-
-def outcome(shown: Shown) -> str:
-    if shown.refusal is not None:
-        return str(shown.refusal.outcome)
-    return "error" if shown.error is not None else "result"
 
 
 async def test_a_result_comes_back_unchanged_with_its_record() -> None:

@@ -11,7 +11,7 @@ from opentelemetry.trace import SpanKind
 
 from gateway.model.tool import ProtocolError, Silence, ToolResult
 from gateway.runtime import trace
-from tests.runtime.test_engine import house
+from tests.runtime.house import house
 
 pytestmark = pytest.mark.anyio
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
