@@ -130,14 +130,20 @@ class Gateway:
 
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
-        rules = self.book.policies.current()
-        lines = [f"ledger {self.address}", f"policy {rules.policy.workflow} ({rules.digest[:15]}…)"]
+        lines = [f"ledger {self.address}", f"policy {self.book.policies.current().policy.workflow}"]
         for name, health in self.catalogue.health().items():
             if health["state"] == "healthy":
                 lines.append(f"upstream {name}: {health['tools']} tools, MCP {health['protocol_version']}")
             else:
                 lines.append(f"upstream {name} cannot be used: {health['reason']}")
             lines += [f"upstream {name}: {trouble}" for trouble in health["troubles"]]
+        offered = {str(tool["name"]) for tool in self.catalogue.tools()}
+        for policy in self.book.policies.loaded():
+            lines += [
+                f"policy {policy.workflow}: verifier `{name}` asks `{verifier.probe.tool}`, which nobody offers"
+                for name, verifier in policy.verifiers.items()
+                if verifier.probe.tool not in offered
+            ]
         return lines
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
@@ -168,7 +174,9 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
 
 @asynccontextmanager
 async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIterator[Gateway]:
-    options = replace(plan.options, approve_at=_approve_at(plan.ledger))
+    where = _ledger_option(plan.ledger)
+    approve_at, settle_at = f"counterfoil approvals approve {{id}}{where}", f"counterfoil resolve {{id}}{where}"
+    options = replace(plan.options, approve_at=approve_at, settle_at=settle_at)
     book = Book(ledger, Policies(ledger, plan.policies, plan.default), plan.clock, options)
     engine = Engine(book, catalogue)
     keepers = [asyncio.ensure_future(engine.keep_leases()), asyncio.ensure_future(keep_sweeping(book, engine))]
@@ -179,16 +187,12 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
         await _end(keepers)
 
 
-def _approve_at(ledger: str) -> str:
-    """The command with which a reviewer approves, from wherever it is typed."""
-    command = "counterfoil approvals approve {id}"
+def _ledger_option(ledger: str) -> str:
+    """What a person's commands need to find this ledger from wherever they are typed; braces doubled for `format`."""
     if ledger == default_ledger_url():
-        return command
+        return ""
     path = Path(ledger.removeprefix("sqlite:///")).absolute()
-    return f"{command} --ledger {shlex.quote(str(path))}".replace("{id}", "\0").translate(_BRACES).replace("\0", "{id}")
-
-
-_BRACES = str.maketrans({"{": "{{", "}": "}}"})
+    return f" --ledger {shlex.quote(str(path))}".replace("{", "{{").replace("}", "}}")
 
 
 async def _end(tasks: Sequence["asyncio.Future[Any]"]) -> None:

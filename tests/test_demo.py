@@ -125,9 +125,7 @@ def test_without_its_git_server_it_says_how_to_get_one(
     monkeypatch.setitem(sys.modules, "mcp_server_git", None)  # what Python keeps for a module that is not there
     with pytest.raises(typer.Exit):
         demo()
-    assert capsys.readouterr().err == (
-        "counterfoil: the demo needs a real git server: pip install 'counterfoil[demo]'\n"
-    )
+    assert capsys.readouterr().err == ("counterfoil: the demo needs a real git server: pip install mcp-server-git\n")
 
 
 def test_without_git_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

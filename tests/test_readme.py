@@ -65,7 +65,7 @@ def test_the_configuration_of_serve_loads(tmp_path: Path) -> None:
     config = tmp_path / "gateway.yaml"
     config.write_text(blocks("yaml")[0])
     settings = load_settings(config)
-    assert [upstream.name for upstream in settings.upstreams] == ["fs", "git"]
+    assert [upstream.name for upstream in settings.upstreams] == ["fs", "git", "runner"]
     assert settings.workflow == "repo-repair"
 
 

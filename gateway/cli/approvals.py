@@ -1,6 +1,7 @@
 """`counterfoil approvals`: the person's side. A decision is bound to the digest of one exact action."""
 
 import json
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -46,7 +47,12 @@ def list_(
     for row, _ in rows:
         what = Text(visible(row["tool"]), style="bold")
         what.append("\n" + cut(visible(json.dumps(row["arguments"], ensure_ascii=False)), 160), style="not bold")
-        table.add_row(f"{row['approval']}\n{visible(row['principal'])}", row["asked"], what, row["state"])
+        table.add_row(
+            f"{row['approval']}\n{visible(row['principal'])}",
+            ago(datetime.fromisoformat(row["asked"]), datetime.now(UTC)),
+            what,
+            row["state"],
+        )
     console.print(table)
     console.print("Decide with `counterfoil approvals approve ID` or `reject ID`; `show ID` has every detail.")
 
@@ -100,7 +106,10 @@ def _decide(approval: str, url: str | None, reason: str, *, agree: bool) -> None
         fail(done)
     _print(done)
     if agree:
-        console.print("Approved, for this exact action, once. The agent gets it by repeating the call unchanged.")
+        console.print(
+            "Approved, for this exact action, once. The agent gets it by repeating the call unchanged in the same run;"
+        )
+        console.print("a window that was closed meanwhile has another run, and asks anew.")
     else:
         console.print("Rejected. The agent is told so when it repeats the call.")
 
@@ -138,7 +147,7 @@ async def _row(ledger: Ledger, written: Book, run: Run, approval: Approval, even
     return {
         "approval": approval.id,
         "state": _state(run, approval, written.clock.now()),
-        "asked": ago(approval.requested_at, utc(written.clock.now())),
+        "asked": approval.requested_at.isoformat(timespec="seconds"),
         "expires_at": approval.expires_at.isoformat(timespec="seconds"),
         "run": run.id,
         "principal": run.principal.id if run.principal else "",

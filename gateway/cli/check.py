@@ -6,29 +6,43 @@ from typing import Annotated
 import typer
 
 from gateway.cli.ledgers import console, fail
+from gateway.cli.plain import counted
 from gateway.kernel.rules import compile_rules
 from gateway.model.canonical import digest
-from gateway.outbound.policy_files import PolicyProblems, load_folder, load_policy
+from gateway.model.policy import Policy
+from gateway.outbound.policy_files import PolicyProblem, PolicyProblems, load_folder, load_policy
 from gateway.runtime.cases import mismatch
 from gateway.runtime.policies import condition_trouble
 
 
 def check(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A policy, or a folder of them.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Policies, or folders of them.")],
 ) -> None:
     """Validate policies and run their cases. Ends with 0 if all is right, 1 if a case fails, 2 if a file is wrong."""
-    try:
-        policies = (
-            load_folder(path, condition_trouble)
-            if path.is_dir()
-            else {one.workflow: one for one in (load_policy(path, condition_trouble),)}
-        )
-    except PolicyProblems as error:
-        for problem in error.problems:
-            typer.echo(str(problem), err=True)
-        fail(f"{len(error.problems)} mistakes; nothing was run", code=2)
+    policies: list[Policy] = []
+    problems: list[PolicyProblem] = []
+    for path in paths:
+        try:
+            found = load_folder(path, condition_trouble).values() if path.is_dir() else [_one(path)]
+        except PolicyProblems as error:
+            problems += error.problems
+        else:
+            policies += found
+    for problem in problems:
+        typer.echo(str(problem), err=True)
+    if problems:
+        fail(f"{counted(len(problems), 'mistake')}; nothing was run", code=2)
+    _run(policies)
+
+
+def _one(path: Path) -> Policy:
+    return load_policy(path, condition_trouble)
+
+
+def _run(policies: list[Policy]) -> None:
     failed = 0
-    for workflow, policy in policies.items():
+    for policy in policies:
+        workflow = policy.workflow
         rules = compile_rules(policy, digest(policy.model_dump(mode="json", by_alias=True), b""))
         wrong = [(case.name, why) for case in policy.cases if (why := mismatch(rules, case)) is not None]
         for name, why in wrong:
@@ -37,4 +51,4 @@ def check(
         right = len(policy.cases) - len(wrong)
         console.print(f"{workflow}: {right} of {len(policy.cases)} cases hold", highlight=False)
     if failed:
-        fail(f"{failed} cases do not hold")
+        fail(f"{counted(failed, 'case')} failed")

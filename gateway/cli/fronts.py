@@ -39,7 +39,7 @@ def wrap(
     ledger: LedgerOption = None,
 ) -> None:
     """Put a gateway in front of one MCP server. Its tools keep their names."""
-    from gateway.app import Plan, over_stdio  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.app import Plan  # noqa: PLC0415 - brings `mcp`, which costs a second
 
     chosen = _policy(policy)
     plan = Plan(
@@ -50,7 +50,7 @@ def wrap(
         prefix=False,
     )
     if listen is None:
-        _run(plan, over_stdio)
+        _run(plan, _over_stdio)
         return
     listening = _listen(*_address(listen))
 
@@ -71,6 +71,13 @@ def serve(
     listening = _listen(settings.listen.host, settings.listen.port)
 
     _run(plan, partial(_over_http, listening=listening, key=key))
+
+
+async def _over_stdio(gateway: "Gateway") -> None:
+    from gateway.app import over_stdio  # noqa: PLC0415 - loaded by now
+
+    _say("waiting for an MCP client on standard input")
+    await over_stdio(gateway)
 
 
 async def _over_http(gateway: "Gateway", listening: socket.socket, key: bytes | None) -> None:

@@ -59,7 +59,7 @@ def existing(url: str) -> str:
     Raises: ValueError: a command that reads must not make an empty ledger where somebody mistyped one.
     """
     path = Path(url.removeprefix("sqlite:///"))
-    if not path.exists():
+    if "://" not in str(url).removeprefix("sqlite:///") and not path.exists():
         raise ValueError(f"there is no ledger at `{path}` yet; `--ledger` names another")
     return url
 

@@ -22,6 +22,11 @@ def plain_table(title: str | None = None) -> Table:
     return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
 
 
+def counted(number: int, what: str) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def cut(text: str, length: int) -> str:
     """The text, or its beginning and an ellipsis."""
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -5,8 +5,10 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
+from gateway.cli.plain import visible
 from gateway.kernel.approve import NotAwaiting
 from gateway.kernel.approve import resolve as judged
 from gateway.kernel.rules import Rules
@@ -38,9 +40,12 @@ def resolve(
         if not run_id or not await opened.read(run_id):
             return f"no attempt `{attempt}` is in this ledger; `counterfoil runs` shows which runs have unsettled ones"
         try:
-            await book(opened).say(run_id, step)
+            run = await book(opened).say(run_id, step)
         except NotAwaiting as error:
             return str(error)
+        intent = run.attempts[attempt].intent
+        body = await opened.payload(intent.arguments)
+        console.print(Text(f"{visible(intent.tool)} {visible(body.decode()) if body else '(erased)'}"))
         return None
 
     if (trouble := with_ledger(ledger, work)) is not None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
-from gateway.cli.plain import ago, cut, plain_table, seconds, visible
+from gateway.cli.plain import ago, counted, cut, plain_table, seconds, visible
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.canonical import parse
 from gateway.model.events import (
@@ -31,10 +32,10 @@ from gateway.model.events import (
     RunOpened,
     RunStopped,
 )
-from gateway.model.record import Record, utc
+from gateway.model.record import Record
 from gateway.model.run import Run
 from gateway.ports import Ledger
-from gateway.runtime.book import Book
+from gateway.runtime.wire import ANY_DEPTH
 
 AS_JSON = Annotated[bool, typer.Option("--json", help="Plain JSON.")]
 
@@ -51,28 +52,28 @@ def runs(
         return
     table = plain_table()
     table.add_column("run", no_wrap=True)
-    for name in ("opened", "workflow, phase", "spent", "state"):
-        table.add_column(name, overflow="fold")
+    for name in ("opened", "workflow", "spent"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("state", overflow="fold")
     for row in rows:
-        spent = f"{row['calls']} calls\n{row['mutations']} mutations"
+        spent = f"{counted(row['calls'], 'call')}\n{counted(row['mutations'], 'mutation')}"
+        opened = ago(datetime.fromisoformat(row["opened"]), datetime.now(UTC))
         where = f"{row['workflow']}\n{row['phase']}"
-        table.add_row(f"{row['run']}\n{visible(row['principal'])}", row["opened"], where, spent, row["state"])
+        table.add_row(f"{row['run']}\n{visible(row['principal'])}", opened, where, spent, row["state"])
     console.print(table if rows else "No run is in this ledger yet.")
 
 
 async def _summaries(ledger: Ledger, limit: int) -> list[dict[str, Any]]:
     written = book(ledger)
-    return [
-        _summary(await written.state_of(one.run), written) for one in await ledger.find(["run.opened"], limit=limit)
-    ]
+    return [_summary(await written.state_of(one.run)) for one in await ledger.find(["run.opened"], limit=limit)]
 
 
-def _summary(run: Run, written: Book) -> dict[str, Any]:
+def _summary(run: Run) -> dict[str, Any]:
     unsettled = len(run.unsettled)
     state = str(run.stopped.outcome) if run.stopped else ("open" if not unsettled else f"open, {unsettled} unsettled")
     return {
         "run": run.id,
-        "opened": ago(run.opened_at, utc(written.clock.now())) if run.opened_at else "",
+        "opened": run.opened_at.isoformat(timespec="seconds") if run.opened_at else "",
         "workflow": run.workflow,
         "principal": run.principal.id if run.principal else "",
         "phase": run.phase,
@@ -88,8 +89,14 @@ def show(
     ledger: LedgerOption = None,
     as_json: AS_JSON = False,
     checks: Annotated[bool, typer.Option("--checks", help="Every check of every verdict, with what it saw.")] = False,
+    step: Annotated[
+        int | None, typer.Option("--step", help="One step alone: its arguments and what came back, in full.")
+    ] = None,
 ) -> None:
     """What happened in a run, step by step."""
+    if step is not None:
+        _show_step(run, step, ledger)
+        return
     found = with_ledger(ledger, lambda opened: _read(opened, run))
     if found is None:
         fail(f"no run `{run}` is in this ledger; `counterfoil runs` lists them")
@@ -101,6 +108,26 @@ def show(
     console.print(_closing(state))
     if checks:
         _print_checks(records)
+
+
+def _show_step(wanted: str, step: int, url: str | None) -> None:
+    """A record with its payloads as JSON: what was asked, what was judged, what came back."""
+
+    async def work(ledger: Ledger) -> dict[str, Any] | None:
+        found = await _read(ledger, wanted)
+        record = next((one for one in found[1] if one.seq == step), None) if found is not None else None
+        if found is None or record is None:
+            return None
+        attempt = found[0].attempts.get(getattr(record.event, "attempt", None) or "")
+        cited = {"arguments": getattr(record.event, "arguments", None), "result": attempt.result if attempt else None}
+        bodies = {name: await ledger.payload(digest) for name, digest in cited.items() if digest is not None}
+        stored = {name: parse(body, max_depth=ANY_DEPTH) if body else None for name, body in bodies.items()}
+        return {"record": record.model_dump(mode="json"), **stored}
+
+    told = with_ledger(url, work)
+    if told is None:
+        fail(f"run `{wanted}` has no step {step} in this ledger; `counterfoil show {wanted}` lists them")
+    typer.echo(visible(json.dumps(told, ensure_ascii=False, indent=2), keep="\n"))
 
 
 async def _read(ledger: Ledger, wanted: str) -> tuple[Run, list[Record], dict[str, Any]] | None:
@@ -170,11 +197,7 @@ def _rows(records: list[Record], payloads: dict[str, Any]) -> list[Row]:
         event = record.event
         attempt = getattr(event, "attempt", None)
         if isinstance(event, IntentRecorded):
-            charge = "\n".join(
-                f"{count} {what[:-1] if count == 1 else what}"
-                for what, count in event.charge.model_dump().items()
-                if count
-            )
+            charge = "\n".join(counted(count, what[:-1]) for what, count in event.charge.model_dump().items() if count)
             row = Row(record.seq, event.transition or "", _call(event, payloads), "allowed", charge)
             attempts[event.attempt] = row
             rows.append(row)
@@ -183,6 +206,14 @@ def _rows(records: list[Record], payloads: dict[str, Any]) -> list[Row]:
         elif (told := _told(record, payloads, attempts)) is not None:
             rows.append(told)
     return rows
+
+
+_ENDED = {
+    "attempt.unsent": "NOT SENT",
+    "attempt.unknown": "UNKNOWN",
+    "attempt.abandoned": "ABANDONED",
+    "attempt.refuted": "DID NOT HAPPEN",
+}
 
 
 def _follow(row: Row, event: Event) -> None:
@@ -195,7 +226,8 @@ def _follow(row: Row, event: Event) -> None:
             broken = ", breaks its schema" if event.schema_valid is False else ""
             row.results.append(f"{said}{late}{broken}" + (f", {event.size_bytes} bytes" if event.size_bytes else ""))
         case AttemptUnsent() | AttemptUnknown() | AttemptAbandoned() | AttemptRefuted():
-            row.results.append(f"{event.kind.partition('.')[2].upper()}: {event.reason}")
+            who = f" ({event.by.id})" if isinstance(event, AttemptRefuted) and event.by else ""
+            row.results.append(f"{_ENDED[event.kind]}: {event.reason}{who}")
             row.style = "red" if isinstance(event, AttemptUnknown) else row.style
         case AttemptSuspended():
             row.results.append(f"waits for {event.awaits}")
@@ -246,9 +278,9 @@ def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, 
 
 
 def _closing(run: Run) -> str:
-    spent = f"{run.spent.calls} calls, {run.spent.mutations} mutations"
+    spent = f"{counted(run.spent.calls, 'call')}, {counted(run.spent.mutations, 'mutation')}"
     over = f"over: {run.stopped.outcome}" if run.stopped else f"going on in phase {run.phase}"
-    unsettled = f"; {len(run.unsettled)} attempts unsettled" if run.unsettled else ""
+    unsettled = f"; unsettled: {', '.join(sorted(run.unsettled))} (`counterfoil resolve`)" if run.unsettled else ""
     return f"{spent}; {over}{unsettled}"
 
 

@@ -11,6 +11,7 @@ from gateway.cli.ledgers import account, fail
 from gateway.model.principal import Principal
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.ids import id_maker
+from gateway.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Runs and who may work in them.")
 
@@ -28,13 +29,17 @@ def open_(
     hours: Annotated[float, typer.Option(min=0.01, max=720, help="How long the token is good for.")] = 24.0,
 ) -> None:
     """Print a token for a new run. Give it to the agent as the header `Counterfoil-Run`, or in the path."""
-    from gateway.app import run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.app import plan_of, run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
     from gateway.inbound.mcp.tokens import mint  # noqa: PLC0415
 
     try:
         key = run_key_of(config)
+        known = plan_of(load_settings(config)).policies if config is not None else None
     except (OSError, ValueError) as error:
         fail(str(error))
+    if known is not None and workflow not in known:
+        listed = ", ".join(f"`{name}`" for name in known)
+        fail(f"no policy is for the workflow `{workflow}`; there are {listed}", code=2)
     run, now = id_maker(SystemClock().now)("run"), time.time()
     who = Principal(id=principal or f"local:{account()}", roles=frozenset(role or ()))
     expires_at = now + hours * 3600

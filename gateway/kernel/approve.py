@@ -68,8 +68,8 @@ def resolve(
     """
     attempt = run.attempts.get(attempt_id)
     if attempt is None or attempt.state is not AttemptState.UNKNOWN:
-        state = "not of this run" if attempt is None else str(attempt.state)
-        raise NotAwaiting(f"attempt `{attempt_id}` is {state}; only an unknown one can be resolved")
+        state = "is not of this run" if attempt is None else _SETTLED.get(attempt.state, f"is {attempt.state}")
+        raise NotAwaiting(f"attempt `{attempt_id}` {state}; only an unknown one can be resolved")
     if happened:
         return ReceiptRecorded(
             attempt=attempt_id, source="person", answer="result", is_error=False, late=True, by=by, reason=reason
@@ -78,3 +78,9 @@ def resolve(
         until = attempt.intent.settles_at.isoformat(timespec="seconds")
         raise NotAwaiting(f"the upstream may still act on `{attempt_id}` until {until}; ask again then")
     return AttemptRefuted(attempt=attempt_id, source="person", reason=reason, by=by)
+
+
+_SETTLED = {
+    AttemptState.REFUTED: "was settled already: it did not happen",
+    AttemptState.ANSWERED: "was settled already: it happened",
+}

@@ -91,6 +91,9 @@ def known_tool(case: Case) -> Step:
     """An upstream offers the tool, it is as pinned, and some transition names it."""
     known = case.registered
     if known is None:
+        forbidden = _forbidden(case, _values(case))  # said first: it may end the run, and says more
+        if forbidden is not None:
+            return forbidden
         return Refuse(f"no upstream offers a tool named `{case.proposal.tool[:128]}`", inputs={"tool": None})
     inputs = {"effect": known.effect, "inferred": known.inferred, "definition": case.observed.definition}
     if not known.tool.healthy:
@@ -110,7 +113,7 @@ def known_tool(case: Case) -> Step:
         )
     named = transitions_for(case.rules.policy, known)
     if not named:
-        forbidden = _forbidden(case, _values(case))  # said first: it may end the run, and says more
+        forbidden = _forbidden(case, _values(case))
         if forbidden is not None:
             return forbidden
         final = "tool" in case.rules.policy.stops.final_denials
@@ -219,7 +222,7 @@ def _said(unmet: tuple[str, Undecided | None]) -> str:
 
 
 def _values(case: Case) -> Activation:
-    run, principal, known = case.run, case.proposal.principal, case.known
+    run, principal, known = case.run, case.proposal.principal, case.registered
     values = {
         "args": dict(case.proposal.arguments),
         "run.id": run.id,
@@ -231,9 +234,9 @@ def _values(case: Case) -> Activation:
         "principal.id": principal.id,
         "principal.tenant": principal.tenant,
         "principal.roles": sorted(principal.roles),
-        "tool.name": known.tool.name,
-        "tool.upstream": known.tool.upstream,
-        "tool.effect": str(known.effect),
+        "tool.name": case.proposal.tool,
+        "tool.upstream": known.tool.upstream if known else "",
+        "tool.effect": str(known.effect if known else Effect.WRITE),
         "evidence": {
             name: {
                 "verdict": held.event.verdict,

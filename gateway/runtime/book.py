@@ -40,6 +40,8 @@ class Options:
     """An outcome written later than this counts as undelivered; most clients give up at 60 s."""
     approve_at: str = "counterfoil approvals approve {id}"
     """Where a reviewer decides; `{id}` stands for the approval."""
+    settle_at: str = "counterfoil resolve {id}"
+    """Where a person settles what is unknown; `{id}` stands for the attempt."""
     drain_s: float = 1.0
     """How long a shutdown waits for calls under way."""
 

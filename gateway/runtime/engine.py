@@ -119,7 +119,7 @@ class Engine:
             elif isinstance(verdict, Replayed):
                 shown = await self._show(run, rules, run.attempts[verdict.attempt], replayed=True)
             else:
-                refusal = tell.refusal(run, rules, verdict, self._options.approve_at)
+                refusal = tell.refusal(run, rules, verdict, self._options.approve_at, self._options.settle_at)
                 shown = Shown(run.id, refusal=refusal)
                 self._take_up(run, refusal.attempt)
         except LedgerUnavailable as error:
@@ -239,7 +239,7 @@ class Engine:
         self, run: Run, rules: Rules, attempt: Attempt, *, replayed: bool, answer: Answer | None = None
     ) -> Shown:
         """The attempt's outcome, from the answer in hand or from the record of it."""
-        refused = tell.attempt_refusal(run, rules, attempt)
+        refused = tell.attempt_refusal(run, rules, attempt, self._options.settle_at)
         if refused is not None:
             return Shown(run.id, attempt=attempt.id, refusal=refused)
         said = tell.record(run, rules, attempt, replayed=replayed)
@@ -272,6 +272,10 @@ class Engine:
             await self._book.transact(run_id, noted, {})
         except LedgerUnavailable as error:
             _LOG.warning("the delivery of %s is not recorded: %s", attempt_id, error)
+
+    def waits_for(self, attempt_id: str) -> bool:
+        """Whether the attempt is under way here, whatever its lease says: a suspended machine renews none."""
+        return attempt_id in self._open
 
     def _take_up(self, run: Run, attempt_id: str | None) -> None:
         """Somebody waits for a verifier that perhaps nobody is asking, as after a person's word: ask it."""

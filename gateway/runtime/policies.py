@@ -39,6 +39,10 @@ class Policies:
         """
         return self._current[workflow or self._default]
 
+    def loaded(self) -> list[Policy]:
+        """The policies that new runs may begin under."""
+        return [rules.policy for rules in self._current.values()]
+
     async def of(self, cited: Digest | None) -> Rules:
         """The policy with this digest.
 

@@ -46,10 +46,10 @@ NEXT_STEP: Mapping[Outcome, str] = {
 Executed = Literal[True, False, "unknown"]
 
 
-def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str) -> Refusal:
+def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str, settle_at: str) -> Refusal:
     """The typed answer to a proposal that was not dispatched and not replayed.
 
-    `approve_at` tells a reviewer where to go, with `{id}` in the approval's place.
+    `approve_at` and `settle_at` tell a person where to go, with `{id}` in the approval's or the attempt's place.
     """
     if run.stopped is not None and not isinstance(verdict, Held):
         return stopped(run, rules, verdict.tool)
@@ -64,6 +64,8 @@ def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str) -> Refusa
             executed: Executed = "unknown" if verdict.outcome is not Outcome.NEEDS_APPROVAL else False
             said = {"outcome": verdict.outcome, "reason": verdict.reason, "retry_after_s": verdict.retry_after_s}
             approval = _handle(run, verdict.approval, approve_at)
+            if verdict.outcome is Outcome.HELD:
+                said["next"] = _settle(NEXT_STEP[Outcome.HELD], verdict.attempt, settle_at)
             return _said(base | said | {"executed": executed, "attempt": verdict.attempt, "approval": approval})
         case ApprovalRequested():
             approval = _handle(run, verdict.approval, approve_at)
@@ -84,13 +86,13 @@ def stopped(run: Run, rules: Rules, tool: str) -> Refusal:
     return _said(base | {"outcome": over.outcome, "reason": over.reason, "evidence": cited})
 
 
-def attempt_refusal(run: Run, rules: Rules, attempt: Attempt) -> Refusal | None:
+def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str) -> Refusal | None:
     """The typed answer where the attempt did not end as its upstream said; None where its result may be shown."""
     intent = attempt.intent
     base = _base(run, rules, intent.tool, intent.transition) | {"attempt": attempt.id}
     match attempt.state:
         case AttemptState.UNKNOWN | AttemptState.ABANDONED:
-            return _said(base | _unknown(attempt))
+            return _said(base | _unknown(attempt, settle_at))
         case AttemptState.UNSENT:
             reason = f"the upstream `{intent.upstream}` could not be reached; nothing was sent"
             return _said(base | {"outcome": Outcome.UPSTREAM_UNAVAILABLE, "reason": reason, "retry_after_s": 2.0})
@@ -105,11 +107,20 @@ def attempt_refusal(run: Run, rules: Rules, attempt: Attempt) -> Refusal | None:
             assert_never(attempt.state)
 
 
-def _unknown(attempt: Attempt) -> dict[str, Any]:
+def _unknown(attempt: Attempt, settle_at: str) -> dict[str, Any]:
     read = attempt.state is AttemptState.ABANDONED
     held = "it is only a read, ask again" if read else "an equal call is held until it is settled"
     reason = f"no valid answer came in {attempt.intent.timeout_s:g} s; whether it happened is not known; {held}"
-    return {"outcome": Outcome.TIMEOUT_UNKNOWN, "executed": "unknown", "reason": reason}
+    look = NEXT_STEP[Outcome.TIMEOUT_UNKNOWN]
+    said = {"outcome": Outcome.TIMEOUT_UNKNOWN, "executed": "unknown", "reason": reason}
+    return said if read else said | {"next": _settle(look, attempt.id, settle_at)}
+
+
+def _settle(advice: str, attempt_id: str | None, settle_at: str) -> str:
+    if attempt_id is None:
+        return advice
+    command = f"{settle_at.format(id=attempt_id)} --happened | --did-not-happen --reason …"
+    return f"{advice} A person settles it, after looking, with `{command}`."
 
 
 def _unproven(run: Run, attempt: Attempt, base: dict[str, Any]) -> Refusal | None:

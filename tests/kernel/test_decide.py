@@ -185,6 +185,9 @@ ROWS: dict[str, type_row] = {
     "a denial that policy calls final says so": (
         {"transitions": [{"name": "r", "tools": ["read"]}], "stops": {"final_denials": ["tool"]}}, as_opened, WRITE,
         ("denied", "tool", "denied", True)),
+    "a forbidden tool that nobody offers is forbidden all the same, and for good": (
+        {"forbid": [{"name": "no-push", "tools": ["*push*"], "final": True}]}, as_opened, world.proposal("git_push"),
+        ("denied", "tool", "denied", True)),
     # phase
     "a tool is denied outside the phases of its transition": (
         PHASED, as_opened, WRITE, ("denied", "phase", "denied", False)),

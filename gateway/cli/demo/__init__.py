@@ -35,7 +35,7 @@ def demo(
 ) -> None:
     """Watch an agent be denied, disbelieved, held and stopped. No account, no network, a few seconds."""
     if importlib.util.find_spec("mcp_server_git") is None:
-        fail("the demo needs a real git server: pip install 'counterfoil[demo]'")
+        fail("the demo needs a real git server: pip install mcp-server-git")
     if shutil.which("git") is None:
         fail("the demo needs the `git` command, and there is none on the PATH")
     if isinstance(sys.stdout, io.TextIOWrapper):
