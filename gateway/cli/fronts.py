@@ -97,7 +97,13 @@ def spec_of(target: list[str]) -> "Spec":
         fail(f"`{target[0]}` is no address of an MCP server: give http://… or https://…, or a command after `--`", 2)
     words = (Path(word).name for word in target if not word.startswith("-"))
     name = next((word for word in words if word not in RUNNERS and not word.startswith("python3")), "server")
-    return StdioSpec(_label(name, [str(Path.cwd()), *target]), target[0], tuple(target[1:]), dict(os.environ))
+    here = [str(Path.cwd())] if any(_relative(word) for word in target) else []
+    return StdioSpec(_label(name, [*here, *target]), target[0], tuple(target[1:]), dict(os.environ))
+
+
+def _relative(word: str) -> bool:
+    """Whether the word means something else in another folder."""
+    return not word.startswith("-") and not Path(word).is_absolute() and Path(word).exists()
 
 
 def _label(name: str, target: list[str]) -> str:

@@ -14,7 +14,7 @@ from gateway.kernel.rules import authority_of, transitions_for
 from gateway.kernel.schema import Unenforceable, violations
 from gateway.model.events import Effect, Outcome
 from gateway.model.proposal import KeySource
-from gateway.model.run import Attempt, AttemptState
+from gateway.model.run import Attempt, AttemptState, Tracked
 
 RETRY_S = 2.0
 """What `in_flight` and a budget that is only reserved suggest as a pause."""
@@ -256,18 +256,8 @@ def in_the_air(case: Case) -> Step:
     if case.known.effect is Effect.READ:
         return Pass()
     held = case.observed.held
-    if held is not None and held.run == case.run.id:
-        # The very same effect is open in this run under another key: no key lifts the hold on it.
-        return Wait(Outcome.HELD, "an equal call of this run is not settled yet", held.attempt, retry_after_s=RETRY_S)
-    if held is not None:
-        said = "is under way" if held.state == "open" else "may have happened and is not settled"
-        return Wait(
-            Outcome.HELD,
-            f"an equal call of run `{held.run}` {said}; it is not sent twice",
-            held.attempt,
-            retry_after_s=RETRY_S if held.state == "open" else None,
-            inputs={"attempt": held.attempt, "run": held.run, "state": held.state},
-        )
+    if held is not None and (held.state != "undelivered" or held.run != case.run.id):
+        return _held(case, held)
     moving = next((one for one in case.run.unsettled.values() if one.moves), None)
     if moving is None:
         return Pass()
@@ -275,6 +265,20 @@ def in_the_air(case: Case) -> Step:
     if moving.state is AttemptState.UNKNOWN:
         return Wait(Outcome.HELD, reason, moving.id)
     return Wait(Outcome.IN_FLIGHT, reason, moving.id, retry_after_s=RETRY_S)
+
+
+def _held(case: Case, held: Tracked) -> Step:
+    inputs = {"attempt": held.attempt, "run": held.run, "state": held.state}
+    if held.state == "undelivered":
+        return Replay(held.attempt)  # it was made, and whoever asked for it was never told
+    where = "this run" if held.run == case.run.id else f"run `{held.run}`"
+    if held.state == "unverified":
+        reason = f"an equal call of {where} is being verified"
+        return Wait(Outcome.IN_FLIGHT, reason, held.attempt, retry_after_s=RETRY_S, inputs=inputs)
+    said = "is under way" if held.state == "open" else "may have happened and is not settled"
+    retry = RETRY_S if held.state == "open" else None
+    reason = f"an equal call of {where} {said}; it is not sent twice"
+    return Wait(Outcome.HELD, reason, held.attempt, retry_after_s=retry, inputs=inputs)
 
 
 def budget(case: Case) -> Step:

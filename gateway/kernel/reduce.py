@@ -320,7 +320,7 @@ def _stale(run: Run, tool: str) -> Run:
 
 
 def _proved(run: Run, record: Record, event: EvidenceRecorded) -> Run:
-    fresh = not _overtaken(run, event)
+    fresh = not overtaken(run, event)
     run = replace(run, evidence=run.evidence.insert(event.verifier, Evidence(record.seq, event, fresh)))
     if event.attempt is not None:
         run = _move(run, record, event.attempt, evidence=record.seq, verdict=event.verdict)
@@ -329,8 +329,8 @@ def _proved(run: Run, record: Record, event: EvidenceRecorded) -> Run:
     return _failed(run, joined("verifier", event.verifier, event.signature or event.verdict))
 
 
-def _overtaken(run: Run, event: EvidenceRecorded) -> bool:
-    """A covered mutation was intended after the probe started, or was open when it did."""
+def overtaken(run: Run, event: EvidenceRecorded) -> bool:
+    """Whether a covered mutation was intended after the probe started, or was open when it did."""
     covered = [tool for tool in run.wrote if any(names(pattern, tool) for pattern in event.covers)]
     if any(max(run.wrote[tool]) > event.after for tool in covered):
         return True

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, assert_never
 
 from gateway.kernel.conditions import Undecided
+from gateway.kernel.reduce import overtaken
 from gateway.kernel.rules import Rules
 from gateway.kernel.schema import Unenforceable, violations
 from gateway.model.canonical import Digest, digest
@@ -26,7 +27,7 @@ from gateway.model.events import (
     ReceiptRecorded,
 )
 from gateway.model.policy import Verifier
-from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState
+from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Silence, TaskStarted, ToolResult
 
 SUSPENDED_S = 600.0
@@ -188,12 +189,8 @@ def settle(
     if not attempt.unverified:
         return ()  # another gateway was quicker
     if verdict == "pass":
-        # INVARIANT: evidence that was overtaken while it was made moves nothing.
-        overtaken = any(
-            other.state in UNSETTLED and other.intent.effect is not Effect.READ and other.id != attempt.id
-            for other in run.unsettled.values()
-        )
-        return (evidence,) if overtaken else (evidence, *_advance(run, attempt, place))
+        # INVARIANT: evidence that was overtaken while it was made moves nothing; the reducer calls it stale as well.
+        return (evidence,) if overtaken(run, evidence) else (evidence, *_advance(run, attempt, place))
     return (evidence, *_edge(run, attempt, "verification_failed", place))
 
 

@@ -167,7 +167,7 @@ class Tracked:
     attempt: str
     run: str
     state: str
-    """`open`, `unknown` or `unverified`."""
+    """`open`, `unknown`, `unverified` or `undelivered`."""
     hold: Digest | None
     """Unique over the ledger while set."""
     owner: str

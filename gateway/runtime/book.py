@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gateway.kernel.reduce import reduce
+from gateway.kernel.reduce import joined, reduce
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
 from gateway.kernel.verify import lose
 from gateway.model.canonical import Digest
 from gateway.model.events import Event, IntentRecorded
 from gateway.model.record import Record, encode, link, utc
-from gateway.model.run import UNSETTLED, AttemptState, Run, Tracked
+from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, Tracked
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable
 from gateway.runtime import trace
 from gateway.runtime.heads import Heads
@@ -100,7 +100,11 @@ class Book:
             if head.run.policy is not None and head.run.policy != rules.digest:
                 continue
             before, now = head.run, utc(self.clock.now())
-            events = list(step(before, rules, now))
+            try:
+                events = list(step(before, rules, now))
+            except Conflict:
+                self._heads.drop(run_id, head)
+                continue
             if not events:
                 return events, before, rules
             after, records = self._seal(before, events, rules, now)
@@ -110,7 +114,7 @@ class Book:
                 expected=(before.version, before.head),
                 records=records,
                 payloads=payloads,
-                **self._tracking(after, events),
+                **self._tracking(before, after, events),
             )
             try:
                 await self._append(append)
@@ -135,18 +139,17 @@ class Book:
                 events.append(over)
         return run, records
 
-    def _tracking(self, run: Run, events: Sequence[Event]) -> dict[str, Any]:
+    def _tracking(self, before: Run, run: Run, events: Sequence[Event]) -> dict[str, Any]:
         touched = {name for event in events if (name := _subject(event)) is not None}
         lease_until = self.clock.now() + self.options.lease_s
-        track, untrack = [], []
+        track, untrack = [], [name for event in events if (name := _overtaken(before, event)) is not None]
         for attempt in (run.attempts[name] for name in sorted(touched)):
-            if attempt.settled:
+            state = _tracked_as(attempt)
+            if state is None:
                 untrack.append(attempt.id)
                 continue
-            state = _TRACKED[attempt.state]
-            hold = attempt.intent.hold if attempt.state in UNSETTLED else None
-            until = 0.0 if state == "unknown" else lease_until
-            track.append(Tracked(attempt.id, run.id, state, hold, self.options.owner, until))
+            until = lease_until if state in {"open", "unverified"} else 0.0
+            track.append(Tracked(attempt.id, run.id, state, attempt.intent.hold, self.options.owner, until))
         return {"track": track, "untrack": untrack}
 
     async def _append(self, append: Append) -> None:
@@ -162,16 +165,33 @@ class Book:
                 raise
 
 
-_TRACKED = {
-    AttemptState.OPEN: "open",
-    AttemptState.SUSPENDED: "open",
-    AttemptState.UNKNOWN: "unknown",
-    AttemptState.ANSWERED: "unverified",
-}
+def _tracked_as(attempt: Attempt) -> str | None:
+    """What other runs and gateways must know of the attempt; None once nothing more can come of it.
+
+    A write whose outcome was never delivered still holds its effect: whoever asks for it again, in whichever run,
+    is answered from its record first.
+    """
+    if attempt.state is AttemptState.UNKNOWN:
+        return "unknown"
+    if attempt.state in UNSETTLED:
+        return "open"
+    if attempt.unverified:
+        return "unverified"
+    owed = attempt.state is AttemptState.ANSWERED and attempt.intent.hold is not None and not attempt.delivered
+    return "undelivered" if owed else None
+
+
+def _overtaken(before: Run, event: Event) -> str | None:
+    """The ended attempt whose hold gives way: its caller said, by a key of its own, that this is another call."""
+    if not isinstance(event, IntentRecorded):
+        return None
+    name = before.equals.get(joined(event.tool, event.arguments), ("", 0))[0]
+    earlier = before.attempts.get(name)
+    return name if earlier is not None and _tracked_as(earlier) == "undelivered" else None
 
 
 def _subject(event: Event) -> str | None:
     """The attempt whose state the event moves."""
-    if isinstance(event, IntentRecorded) or event.kind.startswith(("attempt.", "receipt.", "evidence.")):
+    if isinstance(event, IntentRecorded) or event.kind.startswith(("attempt.", "receipt.", "evidence.", "outcome.")):
         return getattr(event, "attempt", None)
     return None

@@ -32,12 +32,16 @@ from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState, Tracked
 from gateway.model.tool import Answer, NotSent, Tool
-from gateway.ports import Dispatch, LedgerUnavailable, NoSuchRun, Occupied, Upstreams
+from gateway.ports import Conflict, Dispatch, LedgerUnavailable, NoSuchRun, Occupied, Upstreams
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
-from gateway.runtime.wire import ANY_DEPTH, keyed, payload_of
+from gateway.runtime.wire import ANY_DEPTH, Definitions, keyed, made_before, payload_of
 
 _LOG = logging.getLogger("counterfoil.engine")
+
+
+LAST_WORDS_S = 1.0
+"""How long a shutdown waits for the ledger to take what is left; recovery settles the rest."""
 
 
 class Engine:
@@ -53,7 +57,7 @@ class Engine:
         self._upstreams = upstreams
         self._tasks: set[asyncio.Task[Any]] = set()
         self._open: dict[str, str] = {}
-        self._defined: dict[str, tuple[Mapping[str, Any], Digest, bytes]] = {}
+        self._definitions = Definitions(self.salt)
 
     # --- runs -------------------------------------------------------------------------------------------------------
 
@@ -112,25 +116,32 @@ class Engine:
     async def _call(self, proposal: Proposal) -> Shown:
         deliver_by = self._clock.monotonic() + self._options.patience_s
         tool = await self._upstreams.tool(proposal.tool)
+        seen: list[Run] = []
         try:
-            verdict, run, rules = await self._judge(proposal, tool)
+            verdict, run, rules = await self._judge(proposal, tool, seen)
             if isinstance(verdict, IntentRecorded) and tool is not None:
                 shown, run = await self._carry_out(proposal, tool, verdict)
             elif isinstance(verdict, Replayed):
-                shown = await self._show(run, rules, run.attempts[verdict.attempt], replayed=True)
+                shown = await self._replay(run, rules, verdict.attempt)
             else:
                 refusal = tell.refusal(run, rules, verdict, self._options.approve_at, self._options.settle_at)
                 shown = Shown(run.id, refusal=refusal)
                 self._take_up(run, refusal.attempt)
         except LedgerUnavailable as error:
-            shown, run = await self._unrecorded(proposal, str(error), executed=False), Run(proposal.run)
+            shown, run = (
+                await self._unrecorded(proposal, str(error), executed=made_before(seen, proposal)),
+                Run(proposal.run),
+            )
         trace.told(shown, run)
         return replace(shown, deliver_by=deliver_by)
 
-    async def _judge(self, proposal: Proposal, tool: Tool | None) -> tuple[Verdict, Run, Rules]:
-        """The verdict, recorded. An intent is durable and its effect is held when this returns."""
+    async def _judge(self, proposal: Proposal, tool: Tool | None, seen: list[Run]) -> tuple[Verdict, Run, Rules]:
+        """The verdict, recorded. An intent is durable and its effect is held when this returns.
+
+        `seen` gets the state that was judged, for whoever must tell what is known if it cannot be recorded.
+        """
         payloads = {proposal.arguments_digest: canonical(dict(proposal.arguments))}
-        definition = self._definition(tool, payloads)
+        definition = self._definitions.cite(tool, payloads)
         held: Tracked | None = None
         for _ in range(ROUNDS):
             observed = Observed(tool, definition, held)
@@ -138,6 +149,7 @@ class Engine:
             def judged(run: Run, rules: Rules, now: datetime, observed: Observed = observed) -> Sequence[Event]:
                 if run.state is RunState.UNOPENED:
                     raise NoSuchRun(f"run `{run.id}` was never opened")
+                seen.append(run)
                 return (decide(run, proposal, rules, observed, now),)
 
             try:
@@ -205,7 +217,9 @@ class Engine:
             payloads[cited.digest] = body
 
         def received(run: Run, _rules: Rules, now: datetime) -> Sequence[Event]:
-            attempt = run.attempts[attempt_id]
+            attempt = run.attempts.get(attempt_id)
+            if attempt is None:
+                raise Conflict(f"the state at hand does not know attempt `{attempt_id}` yet")
             schema = tool.definition.get("outputSchema")
             return observe(run, attempt, answer, cited, output_schema=schema, duration_s=elapsed_s, now=now)
 
@@ -254,6 +268,13 @@ class Engine:
             return Shown(run.id, attempt=attempt.id, error=payload, record=said)
         return Shown(run.id, attempt=attempt.id, result=payload, record=said)
 
+    async def _replay(self, run: Run, rules: Rules, attempt_id: str) -> Shown:
+        """The recorded outcome; it may be of another run of the same principal, whose client was never told."""
+        if attempt_id not in run.attempts:
+            run = await self._book.fresh_state_of(attempt_id.rpartition(".")[0])
+            rules = await self._policies.of(run.policy)
+        return await self._show(run, rules, run.attempts[attempt_id], replayed=True)
+
     def delivered(self, shown: Shown) -> None:
         """The outcome was written to a live client. Recorded soon; if that is lost, it is merely told once more."""
         final = shown.refusal is None or shown.refusal.executed is True
@@ -272,6 +293,14 @@ class Engine:
             await self._book.transact(run_id, noted, {})
         except LedgerUnavailable as error:
             _LOG.warning("the delivery of %s is not recorded: %s", attempt_id, error)
+
+    async def _same_world(self, run: Run, attempt: Attempt) -> bool:
+        """Whether this gateway reaches the server that the attempt went to, and the one that its verifier asks."""
+        asked = question(run, attempt.id, await self._policies.of(run.policy))
+        wanted = [attempt.intent.tool] if asked is None else [attempt.intent.tool, asked.rule.probe.tool]
+        found = [await self._upstreams.tool(name) for name in wanted]
+        served = found[0] is not None and found[0].upstream == attempt.intent.upstream
+        return served and all(tool is not None and tool.healthy for tool in found)
 
     def waits_for(self, attempt_id: str) -> bool:
         """Whether the attempt is under way here, whatever its lease says: a suspended machine renews none."""
@@ -296,8 +325,10 @@ class Engine:
 
         Raises: LedgerUnavailable, PolicyMissing.
         """
-        run = await self._book.state_of(run_id)
+        run = await self._book.fresh_state_of(run_id)
         attempt = run.attempts[attempt_id]
+        if not await self._same_world(run, attempt):
+            return run  # another gateway serves what it has to be judged by
         body = await self._ledger.payload(attempt.intent.arguments)
         arguments = parse(body) if body is not None else {}
         return (await self._verify(run, await self._policies.of(run.policy), attempt_id, arguments))[0]
@@ -318,17 +349,6 @@ class Engine:
                 return
 
     # --- small things -----------------------------------------------------------------------------------------------
-
-    def _definition(self, tool: Tool | None, payloads: dict[Digest, bytes]) -> Digest | None:
-        if tool is None or not tool.definition:
-            return None
-        kept = self._defined.get(tool.name)
-        if kept is None or kept[0] is not tool.definition:
-            body = canonical(dict(tool.definition))
-            kept = (tool.definition, digest_bytes(body, self.salt), body)
-            self._defined[tool.name] = kept
-        payloads[kept[1]] = kept[2]
-        return kept[1]
 
     async def _unrecorded(self, proposal: Proposal, reason: str, *, executed: tell.Executed) -> Shown:
         rules = self._policies.current()
@@ -360,8 +380,14 @@ class Engine:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=0.5)
-        for attempt, run in left.items():
-            try:
-                await self._book.lose(run, attempt, "the gateway was shut down while it waited for the answer")
-            except LedgerUnavailable as error:
-                _LOG.warning("%s stays open in the ledger: %s", attempt, error)
+        losing = [self._lose(run, attempt) for attempt, run in left.items()]
+        try:
+            await asyncio.wait_for(asyncio.gather(*losing), LAST_WORDS_S)
+        except TimeoutError:
+            _LOG.warning("the ledger did not take what is left of %d calls; they stay open in it", len(left))
+
+    async def _lose(self, run_id: str, attempt_id: str) -> None:
+        try:
+            await self._book.lose(run_id, attempt_id, "the gateway was shut down while it waited for the answer")
+        except LedgerUnavailable as error:
+            _LOG.warning("%s stays open in the ledger: %s", attempt_id, error)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
+from weakref import WeakValueDictionary
 
 from gateway.kernel.reduce import fold
 from gateway.model.record import link
@@ -27,7 +28,7 @@ class Heads:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._kept: OrderedDict[str, Head] = OrderedDict()
-        self._loading: dict[str, asyncio.Lock] = {}
+        self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def get(self, run_id: str) -> Head:
         """The run's head, read from the ledger if it is not kept.
@@ -38,6 +39,7 @@ class Heads:
         if kept is not None:
             self._kept.move_to_end(run_id)
             return kept
+        # INVARIANT: one load at a time for each run, and none is kept over another: the lock lives while any waits.
         lock = self._loading.setdefault(run_id, asyncio.Lock())
         async with lock:
             if run_id in self._kept:
@@ -45,7 +47,6 @@ class Heads:
             records = await self._ledger.read(run_id)
             head = Head(fold(((record, link(body)) for record, body in records), Run(run_id)))
             self._kept[run_id] = head
-            self._loading.pop(run_id, None)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
             return head

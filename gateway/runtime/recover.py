@@ -21,8 +21,8 @@ async def sweep(book: Book, engine: Engine) -> int:
     now = book.clock.now()
     settled = 0
     for tracked in await book.ledger.tracked(expired_at=now):
-        if tracked.state == "unknown" or engine.waits_for(tracked.attempt):
-            continue  # a person's to settle, or our own and alive
+        if tracked.state in {"unknown", "undelivered"} or engine.waits_for(tracked.attempt):
+            continue  # a person's to settle, its client's to ask for, or our own and alive
         if not await book.ledger.claim(tracked.attempt, book.options.owner, now, now + book.options.lease_s):
             continue
         try:

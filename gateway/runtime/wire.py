@@ -1,13 +1,17 @@
 """What goes out with an intent, and what of an answer is stored."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gateway.kernel.reduce import joined
 from gateway.kernel.registry import registered
 from gateway.kernel.rules import Rules
+from gateway.model.canonical import Digest, canonical, digest_bytes
 from gateway.model.events import IntentRecorded
 from gateway.model.proposal import Proposal
+from gateway.model.run import Run
 from gateway.model.tool import Answer, InputRequired, ProtocolError, TaskStarted, Tool, ToolResult
+from gateway.runtime.tell import Executed
 
 ANY_DEPTH = 512
 """Results are stored as they came; they may be deeper than what a client may send."""
@@ -36,3 +40,30 @@ def keyed(
     if place.argument is not None:
         return {**arguments, place.argument: key}, {}, {}
     return arguments, {place.meta: key} if place.meta else {}, {place.header: key} if place.header else {}
+
+
+class Definitions:
+    """The tools' definitions, spelled and cited once for each time that an upstream sends them."""
+
+    def __init__(self, salt: bytes) -> None:
+        self._salt = salt
+        self._cited: dict[str, tuple[Mapping[str, Any], Digest, bytes]] = {}
+
+    def cite(self, tool: Tool | None, payloads: dict[Digest, bytes]) -> Digest | None:
+        """The digest of the tool's definition, whose text is then among the payloads; None if it has none."""
+        if tool is None or not tool.definition:
+            return None
+        kept = self._cited.get(tool.name)
+        if kept is None or kept[0] is not tool.definition:
+            body = canonical(dict(tool.definition))
+            kept = (tool.definition, digest_bytes(body, self._salt), body)
+            self._cited[tool.name] = kept
+        payloads[kept[1]] = kept[2]
+        return kept[1]
+
+
+def made_before(seen: Sequence[Run], proposal: Proposal) -> Executed:
+    """Whether this call was made before, by the state that was judged: a refusal now says nothing about earlier."""
+    if seen and joined(proposal.tool, proposal.arguments_digest) not in seen[-1].equals:
+        return False
+    return "unknown"

@@ -68,7 +68,10 @@ class Pipe:
         finally:
             del self._open[call_id]
         if answered.done():
+            if isinstance(answered.result(), Silence):
+                self._hope_for(call_id, ask.late)  # what came was not valid; what comes yet may be
             return answered.result()
+        self._counts["timed_out"] += 1
         self._hope_for(call_id, ask.late)
         return Silence(f"no answer within {ask.timeout_s:g} s")
 
@@ -112,7 +115,6 @@ class Pipe:
             self._say(cancelled(call_id))
 
     def _hope_for(self, call_id: int, late: Late | None) -> None:
-        self._counts["timed_out"] += 1
         if late is None or self._end is not None:
             return
         self._late[call_id] = late
