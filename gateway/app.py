@@ -97,7 +97,15 @@ def _spec(upstream: Upstream) -> Spec:
         return HttpSpec(upstream.name, upstream.url, headers, _patience(upstream.timeouts))
     env = {name: value.get_secret_value() for name, value in upstream.env.items()}
     cwd = str(upstream.cwd) if upstream.cwd is not None else None
-    return StdioSpec(upstream.name, upstream.command, upstream.args, env, cwd, _patience(upstream.timeouts))
+    return StdioSpec(
+        upstream.name,
+        upstream.command,
+        upstream.args,
+        env,
+        cwd,
+        shown=upstream.shown,
+        patience=_patience(upstream.timeouts),
+    )
 
 
 def _patience(told: Timeouts) -> Patience:

@@ -1,6 +1,7 @@
 """`counterfoil approvals`: the person's side. A decision is bound to the digest of one exact action."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -22,6 +23,9 @@ app = typer.Typer(no_args_is_help=True, help="See and decide what waits for a pe
 
 ID = Annotated[str, typer.Argument(metavar="APPROVAL", help="As the agent or `approvals list` names it.")]
 REASON = Annotated[str, typer.Option("--reason", "-m", help="Kept with the decision, and told to the agent.")]
+ROLE = Annotated[
+    list[str] | None, typer.Option("--role", help="A role in which you decide, where policy asks for one.")
+]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Plain JSON.")]
 
 
@@ -71,18 +75,18 @@ def show(approval: ID, ledger: LedgerOption = None, as_json: AS_JSON = False) ->
 
 
 @app.command()
-def approve(approval: ID, ledger: LedgerOption = None, reason: REASON = "") -> None:
+def approve(approval: ID, ledger: LedgerOption = None, reason: REASON = "", role: ROLE = None) -> None:
     """Allow this exact action once. It runs nothing: the agent has to ask again."""
-    _decide(approval, ledger, reason, agree=True)
+    _decide(approval, ledger, reason, role or (), agree=True)
 
 
 @app.command()
-def reject(approval: ID, ledger: LedgerOption = None, reason: REASON = "") -> None:
+def reject(approval: ID, ledger: LedgerOption = None, reason: REASON = "", role: ROLE = None) -> None:
     """Refuse this action in its run."""
-    _decide(approval, ledger, reason, agree=False)
+    _decide(approval, ledger, reason, role or (), agree=False)
 
 
-def _decide(approval: str, url: str | None, reason: str, *, agree: bool) -> None:
+def _decide(approval: str, url: str | None, reason: str, roles: Sequence[str], *, agree: bool) -> None:
     async def work(ledger: Ledger) -> dict[str, Any] | str:
         found = await _find(ledger, approval)
         if found is None:
@@ -94,7 +98,7 @@ def _decide(approval: str, url: str | None, reason: str, *, agree: bool) -> None
             await written.say(
                 run.id,
                 lambda state, _rules, now: [
-                    answer(state, approval, seen, approve=agree, by=reviewer(), reason=reason, now=now)
+                    answer(state, approval, seen, approve=agree, by=reviewer(roles), reason=reason, now=now)
                 ],
             )
         except NotAwaiting as error:

@@ -4,7 +4,7 @@ import asyncio
 import getpass
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn, TypeVar
 
@@ -27,7 +27,7 @@ LedgerOption = Annotated[
 
 T = TypeVar("T")
 
-console = Console()
+console = Console(markup=False, emoji=False)
 """Standard output, for people; `--json` prints plain text instead."""
 
 
@@ -73,9 +73,12 @@ def book(ledger: Ledger) -> Book:
     return Book(ledger, Policies(ledger, {}, ""), SystemClock(), options)
 
 
-def reviewer() -> Who:
-    """The person at this terminal, by the account of the operating system."""
-    return Who(tenant="local", id=f"local:{account()}", roles=("owner",))
+def reviewer(roles: Sequence[str] = ()) -> Who:
+    """The person at this terminal, by the account of the operating system, in the roles that they state.
+
+    Whoever can write the ledger can say anything in it; a role that is stated here is recorded, not proven.
+    """
+    return Who(tenant="local", id=f"local:{account()}", roles=("owner", *roles))
 
 
 def account() -> str:

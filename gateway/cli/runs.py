@@ -127,7 +127,7 @@ def _show_step(wanted: str, step: int, url: str | None) -> None:
     told = with_ledger(url, work)
     if told is None:
         fail(f"run `{wanted}` has no step {step} in this ledger; `counterfoil show {wanted}` lists them")
-    typer.echo(visible(json.dumps(told, ensure_ascii=False, indent=2), keep="\n"))
+    typer.echo(json.dumps(told, indent=2))  # ASCII: nothing in it can act on a terminal
 
 
 async def _read(ledger: Ledger, wanted: str) -> tuple[Run, list[Record], dict[str, Any]] | None:

@@ -54,7 +54,7 @@ def _earlier(case: Case) -> tuple[Attempt, bool] | None:
         by_key = case.run.keys.get(joined(case.proposal.tool, key.source, key.value))
         if by_key is not None:
             return case.run.attempts[by_key], True
-        if key.source is KeySource.CALLER:
+        if key.source is KeySource.CALLER and case.known.rule.repeat != "replay":
             return None  # the caller says that this is another call
     if case.known.effect is Effect.READ or case.known.rule.repeat == "new":
         return None

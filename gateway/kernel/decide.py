@@ -23,6 +23,7 @@ from gateway.model.events import (
     Finding,
     Held,
     IntentRecorded,
+    Outcome,
     Replayed,
     UsedKey,
     Verdict,
@@ -55,7 +56,7 @@ def decide(run: Run, proposal: Proposal, rules: Rules, observed: Observed, now: 
         findings.append(_finding(name, step))
         if isinstance(step, Pass):
             case = step.case or case
-        elif _waivable(name, step, rules):
+        elif _waivable(name, step, case):
             waived.append(name)
         else:
             return _verdict(case, step, tuple(findings))
@@ -66,9 +67,11 @@ WAIVABLE = frozenset({"schema", "phase", "authority", "conditions", "budget", "a
 """What `mode: observe` records and lets pass. Repeats, holds, stops and unknown tools always bind."""
 
 
-def _waivable(name: str, step: Step, rules: Rules) -> bool:
-    named = name in WAIVABLE or (name == "tool" and isinstance(step, Refuse) and step.rule == checks.UNNAMED)
-    return named and rules.policy.mode == "observe"
+def _waivable(name: str, step: Step, case: Case) -> bool:
+    named = name in WAIVABLE or (
+        name == "tool" and isinstance(step, Refuse) and step.outcome is Outcome.DENIED and case.registered is not None
+    )
+    return named and case.rules.policy.mode == "observe"
 
 
 def _finding(name: str, step: Step) -> Finding:

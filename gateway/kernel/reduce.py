@@ -190,7 +190,8 @@ def _opened(run: Run, record: Record, event: RunOpened) -> Run:
 
 def _denied(run: Run, event: Denied) -> Run:
     refused_by = event.checks[-1].check if event.checks else ""
-    run = _failed(run, joined("denied", event.tool, event.arguments, refused_by))
+    if event.retry_after_s is None:  # who was told to wait and ask again does right to do so
+        run = _failed(run, joined("denied", event.tool, event.arguments, refused_by))
     return replace(run, final=event) if event.final else run
 
 
@@ -326,6 +327,8 @@ def _proved(run: Run, record: Record, event: EvidenceRecorded) -> Run:
         run = _move(run, record, event.attempt, evidence=record.seq, verdict=event.verdict)
     if event.verdict == "pass":
         return replace(run, failures=type(run.failures)())
+    if event.verdict == "inconclusive":
+        return run
     return _failed(run, joined("verifier", event.verifier, event.signature or event.verdict))
 
 

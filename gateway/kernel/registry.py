@@ -13,13 +13,19 @@ from gateway.model.tool import Tool
 
 _DESTRUCTIVE_WORDS = frozenset(
     {
-        "delete", "deletes", "remove", "removes", "rm", "drop", "drops", "destroy",
-        "destroys", "wipe", "wipes", "purge", "purges", "erase", "erases", "kill",
-        "kills", "truncate", "truncates", "reset", "resets", "revoke", "revokes", "uninstall",
-        "unpublish", "terminate", "force", "overwrite", "shutdown",
+        "delete", "deletes", "deleted", "remove", "removes", "removed", "rm", "drop",
+        "drops", "destroy", "destroys", "wipe", "wipes", "purge", "purges", "erase",
+        "erases", "kill", "kills", "taskkill", "truncate", "truncates", "reset", "resets",
+        "revoke", "revokes", "uninstall", "unpublish", "terminate", "force", "overwrite", "shutdown",
+        "unlink", "rmdir", "rmtree", "del", "flushall", "flushdb", "prune", "discard",
+        "dropdb", "exec", "execute", "eval", "shell", "bash", "sql",
     }
 )  # fmt: skip
-"""A tool with one of these words in its name is destructive, whatever its hints say [hardening: annotations lie]."""
+"""A tool with one of these words in its name is destructive, whatever its hints say [hardening: annotations lie].
+
+What runs any command or statement that it is given counts as well. A list of words misses some and takes in others;
+a policy that says `effect` is the answer to both.
+"""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
@@ -55,8 +61,10 @@ def _inferred(tool: Tool, *, trust: bool) -> tuple[Effect, str]:
     words = {word.lower() for word in _WORD.findall(tool.own_name)}
     if named := sorted(words & _DESTRUCTIVE_WORDS):
         return Effect.DESTRUCTIVE, f"its name says `{named[0]}`"
-    if hints.get("readOnlyHint") is True and trust:
-        return Effect.READ, "the server claims readOnlyHint"
     if hints.get("destructiveHint") is True:
         return Effect.DESTRUCTIVE, "the server claims destructiveHint"
+    if hints.get("readOnlyHint") is True and trust:
+        return Effect.READ, "the server claims readOnlyHint"
+    if not tool.own_name.isascii():
+        return Effect.DESTRUCTIVE, "its name may look like another one"
     return Effect.WRITE, "nothing says that it only reads"

@@ -191,7 +191,8 @@ def settle(
     if verdict == "pass":
         # INVARIANT: evidence that was overtaken while it was made moves nothing; the reducer calls it stale as well.
         return (evidence,) if overtaken(run, evidence) else (evidence, *_advance(run, attempt, place))
-    return (evidence, *_edge(run, attempt, "verification_failed", place))
+    # Whoever could not look has found nothing wrong: only a failure takes the failure's edge.
+    return (evidence, *(_edge(run, attempt, "verification_failed", place) if verdict == "fail" else ()))
 
 
 def _judge(
@@ -200,6 +201,8 @@ def _judge(
     name = asked.verifier
     if not isinstance(answer, ToolResult):
         return "inconclusive", f"`{name}` could not check: {_trouble(answer)}"
+    if answer.result.get("isError") is True:
+        return "inconclusive", f"`{name}` could not check: the probe answered with an error"
     values = {"result": dict(answer.result), "args": dict(arguments), "now": now}
     for expression in asked.rule.passes:
         held = rules.condition("verifier", expression).decide(values)

@@ -132,7 +132,14 @@ def _unproven(run: Run, attempt: Attempt, base: dict[str, Any]) -> Refusal | Non
     if attempt.evidence is None or attempt.verdict == "pass":
         return None
     cited = _evidence(run, attempt)
-    failed = {"outcome": Outcome.VERIFICATION_FAILED, "executed": True, "reason": cited[0].says, "evidence": cited}
+    failed: dict[str, Any] = {
+        "outcome": Outcome.VERIFICATION_FAILED,
+        "executed": True,
+        "reason": cited[0].says,
+        "evidence": cited,
+    }
+    if attempt.verdict == "inconclusive":
+        failed["next"] = "The effect was made; whether it is right could not be checked. Do not repeat it; look first."
     return _said(base | failed | {"budget": _budget(run, base["_rules"], attempt.intent.charge)})
 
 

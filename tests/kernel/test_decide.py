@@ -148,6 +148,9 @@ ROWS: dict[str, type_row] = {
     "a tool that is never repeated is replayed even after delivery": (
         {"tools": {"write": {"effect": "write", "repeat": "replay"}}},
         with_write(receipt(), OutcomeDelivered(attempt="run_1.2")), replace(WRITE, key=None), ("replayed", "run_1.2")),
+    "no key of the caller's lifts what may never be repeated": (
+        {"tools": {"write": {"effect": "write", "repeat": "replay"}}},
+        with_write(receipt(), OutcomeDelivered(attempt="run_1.2")), replace(WRITE, key=MINE), ("replayed", "run_1.2")),
     "a tool whose equal calls may overlap does so": (
         {"tools": {"write": {"effect": "write", "repeat": "new"}}}, with_write(), replace(WRITE, key=None),
         ("allowed", "any", 1, 1)),

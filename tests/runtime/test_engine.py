@@ -138,6 +138,10 @@ async def test_success_is_proven_by_the_verifier_and_ends_the_run_for_ever() -> 
             "`t` could not check: the probe was refused with code -32603",
         ),
         (Silence("no answer in 60 s"), "`t` could not check: no answer in 60 s"),
+        (
+            world.ok(isError=True, structuredContent={"exit": 0}),
+            "`t` could not check: the probe answered with an error",
+        ),
     ],
 )
 async def test_an_ok_that_the_verifier_does_not_confirm_is_no_success(probed: Answer, reason: str) -> None:

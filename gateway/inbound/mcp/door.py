@@ -73,6 +73,7 @@ class Guard:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             try:
+                _check_framing(headers)
                 self._check(headers.getlist("host"), headers.getlist("origin"))
             except Turned as turned:
                 await turned.response(scope, receive, send)
@@ -119,7 +120,6 @@ class Door:
         """Pass the request on, or refuse it."""
         headers = Headers(scope=scope)
         try:
-            _check_framing(headers)
             body = await self._body(receive) if scope["method"] == "POST" else None
             message = _read(body, headers) if body is not None else None
             exchange = self._exchange(message or {}, headers, self._token(scope, headers, message))

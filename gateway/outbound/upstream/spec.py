@@ -43,6 +43,8 @@ class StdioSpec:
     """Added to the few safe variables that a child gets from us. May hold secrets, so it is never shown."""
     cwd: str | None = None
     """None: ours."""
+    shown: str | None = None
+    """The command as messages may show it; None: as it is. Expanded references may be secrets."""
     patience: Patience | None = None
     """None: that of the whole catalogue."""
 

@@ -46,7 +46,9 @@ class StdioConnection:
             await pipe.child.start()
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise Unreachable(f"`{self._spec.command}` cannot be started: {reason.lower()}") from None
+            raise Unreachable(
+                f"`{self._spec.shown or self._spec.command}` cannot be started: {reason.lower()}"
+            ) from None
         self._watch = asyncio.get_running_loop().create_task(pipe.watch())
         probe_s = self._patience.probe_s if probe else None
         return await negotiate(self, self._client, probe_s=probe_s, timeout_s=self._patience.start_s)

@@ -1,0 +1,60 @@
+"""What is read back from a ledger, whatever stands in it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.model.principal import Principal
+from gateway.model.tool import Tool
+from gateway.outbound.ledger import open_ledger
+from tests import world
+from tests.cli.agents import ledger_of, run
+from tests.runtime.house import house
+
+pytestmark = pytest.mark.anyio
+HOSTILE = "[/red]evil\x1b[8m\u202e"
+
+
+async def a_ledger(folder: Path) -> None:
+    """One run with a read, a denial and a question to a person, by a principal with a hostile name."""
+    ledger = await open_ledger(ledger_of(folder)[1])
+    upstreams = world.ScriptedUpstreams()
+    upstreams.offer(world.tool("read", read=True), world.tool("pay"), Tool("bad", "fake", "bad", {"name": "bad"}))
+    rules = [{"name": "r", "tools": ["read"]}, {"name": "p", "tools": ["pay"], "approval": {}}]
+    async with house(ledger, upstreams=upstreams, transitions=rules) as it:
+        who = Principal(HOSTILE)
+        await it.engine.open_run(run="run_h", principal=who, origin="token", attribution={})
+        for name, arguments in (("read", {"q": HOSTILE}), ("bad", {}), ("pay", {"note": HOSTILE})):
+            proposed = world.proposal(name, arguments, run="run_h", principal=who)
+            await it.engine.call(proposed)
+    await ledger.close()
+
+
+async def test_hostile_text_in_a_ledger_neither_acts_nor_stops_the_reader(tmp_path: Path) -> None:
+    await a_ledger(tmp_path)
+    for command in (("runs",), ("show", "run_h"), ("show", "run_h", "--checks"), ("approvals", "list")):
+        for columns in ("80", "120"):
+            out, _ = await run(*command, *ledger_of(tmp_path), COLUMNS=columns)
+            assert "\x1b" not in out
+            assert "\u202e" not in out
+
+
+async def test_one_step_shows_what_was_asked_and_what_came_back_in_full(tmp_path: Path) -> None:
+    await a_ledger(tmp_path)
+    out, _ = await run("show", "run_h", "--step", "2", *ledger_of(tmp_path))
+    told = json.loads(out)
+    assert told["record"]["event"]["tool"] == "read"
+    assert told["result"]["content"] == [{"type": "text", "text": "ok"}]
+    _, said = await run("show", "run_h", "--step", "99", *ledger_of(tmp_path), expect=1)
+    assert said == "counterfoil: run `run_h` has no step 99 in this ledger; `counterfoil show run_h` lists them\n"
+
+
+async def test_a_role_that_policy_asks_for_is_stated_and_recorded(tmp_path: Path) -> None:
+    await a_ledger(tmp_path)
+    listed, _ = await run("approvals", "list", "--json", *ledger_of(tmp_path))
+    handle = json.loads(listed)[0]["approval"]
+    await run("approvals", "approve", handle, "--role", "finance", *ledger_of(tmp_path))
+    shown, _ = await run("show", "run_h", "--json", *ledger_of(tmp_path))
+    decided = next(one for one in json.loads(shown) if one["event"]["kind"] == "approval.decided")
+    assert decided["event"]["by"]["roles"] == ["owner", "finance"]
