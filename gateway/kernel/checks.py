@@ -9,7 +9,7 @@ from gateway.kernel.case import Ask, Case, Pass, Refuse, Replay, Step, Wait
 from gateway.kernel.conditions import Activation, Undecided, activation
 from gateway.kernel.globs import names
 from gateway.kernel.reduce import joined
-from gateway.kernel.registry import pin
+from gateway.kernel.registry import as_pinned, pin
 from gateway.kernel.rules import authority_of, transitions_for
 from gateway.kernel.schema import Unenforceable, violations
 from gateway.model.events import Effect, Outcome
@@ -104,7 +104,7 @@ def known_tool(case: Case) -> Step:
             inputs=inputs,
             retry_after_s=RETRY_S,
         )
-    if known.rule.pin is not None and known.rule.pin != pin(known.tool.definition):
+    if not as_pinned(known.tool, case.rules.policy):
         return Refuse(
             "the tool's definition is not the one that policy pinned",
             outcome=Outcome.TOOL_WITHHELD,
@@ -305,7 +305,8 @@ def _over(case: Case, rule: str, reason: str, inputs: Mapping[str, Any]) -> Refu
     """Only what is spent for good ends the run: what is merely reserved may yet come back."""
     if case.run.unsettled:
         reserved = f"{reason} or reserved by calls that are not settled yet"
-        return Refuse(reserved, rule=rule, inputs=inputs, retry_after_s=RETRY_S)
+        moving = any(one.state is not AttemptState.UNKNOWN for one in case.run.unsettled.values())
+        return Refuse(reserved, rule=rule, inputs=inputs, retry_after_s=RETRY_S if moving else None)
     shared = case.run.origin == "default"
     outcome = Outcome.DENIED if shared else Outcome.BUDGET_EXHAUSTED
     return Refuse(reason, outcome=outcome, rule=rule, inputs=inputs, final=not shared)

@@ -190,7 +190,8 @@ def _opened(run: Run, record: Record, event: RunOpened) -> Run:
 
 def _denied(run: Run, event: Denied) -> Run:
     refused_by = event.checks[-1].check if event.checks else ""
-    if event.retry_after_s is None:  # who was told to wait and ask again does right to do so
+    # Who was told to wait does right to ask again, and a budget has a stop of its own.
+    if event.retry_after_s is None and refused_by != "budget":
         run = _failed(run, joined("denied", event.tool, event.arguments, refused_by))
     return replace(run, final=event) if event.final else run
 

@@ -50,6 +50,12 @@ def registered(tool: Tool, policy: Policy) -> Registered:
     return Registered(tool, rule, effect, why)
 
 
+def as_pinned(tool: Tool, policy: Policy) -> bool:
+    """Whether the tool is defined as policy pins it; true where it pins nothing."""
+    rule = registered(tool, policy).rule
+    return rule.pin is None or rule.pin == pin(tool.definition)
+
+
 def pin(definition: Mapping[str, Any]) -> str:
     """The digest by which a policy pins a tool: name, description, schemas and annotations, and all else it says."""
     return digest(dict(definition), b"")

@@ -13,6 +13,7 @@ from typing import Any
 
 from gateway.kernel.case import Observed
 from gateway.kernel.decide import decide
+from gateway.kernel.registry import as_pinned
 from gateway.kernel.rules import Rules
 from gateway.kernel.verify import Cited, observe, question, settle
 from gateway.model.answer import Refusal, Shown
@@ -232,8 +233,8 @@ class Engine:
             return run, rules
         started, begun = utc(self._clock.now()), self._clock.monotonic()
         tool = await self._upstreams.tool(asked.rule.probe.tool)
-        answer: Answer = NotSent(f"no upstream offers `{asked.rule.probe.tool}`")
-        if tool is not None:
+        answer: Answer = NotSent(f"no upstream offers `{asked.rule.probe.tool}` as policy pins it")
+        if tool is not None and as_pinned(tool, rules.policy):
             probe = asked.rule.probe.arguments
             answer = await self._upstreams.call(Dispatch(tool, probe, asked.rule.timeout_s, meta=trace.carrier()))
         elapsed = self._clock.monotonic() - begun

@@ -141,3 +141,12 @@ async def test_a_state_that_is_behind_the_ledger_is_read_again_and_loses_no_rece
 
         it.upstreams.will("write", forgetful)
         assert (await it.engine.call(proposed)).result == world.ok().result
+
+
+async def test_a_verifier_never_asks_a_tool_that_is_not_as_policy_pins_it() -> None:
+    fields: dict[str, Any] = VERIFIED | {"tools": {"check": {"effect": "read", "pin": "c1:0"}}}
+    async with house(**fields) as it:
+        told = (await it.call("write")).refusal
+        assert told is not None
+        assert told.reason == "`t` could not check: no upstream offers `check` as policy pins it"
+        assert [one.tool.name for one in it.upstreams.sent] == ["write"]
