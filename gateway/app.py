@@ -52,6 +52,10 @@ GRACE_S = 1
 """How long open streams may delay the end of the HTTP front; calls under way are the engine's to wait for."""
 
 
+LEDGER_S = 1.0
+"""How long the ledger may take to close; one that somebody else has locked would keep us for 5 s."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All that a gateway process is made of."""
@@ -177,7 +181,10 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
             # At the same time: each may take a while, and together they have what is left of 5 s.
             await asyncio.gather(catalogue.close(), otel.stop(flush) if flush is not None else asyncio.sleep(0))
     finally:
-        await ledger.close()
+        try:
+            await asyncio.wait_for(ledger.close(), LEDGER_S)
+        except TimeoutError:
+            _LOG.warning("the ledger is locked by somebody else; it is left as it is, and nothing in it is lost")
 
 
 @asynccontextmanager

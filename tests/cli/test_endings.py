@@ -99,3 +99,21 @@ async def test_a_port_in_use_is_one_clear_line(time_server: list[str], tmp_path:
         port = await first.hear(r"listening at http://127.0.0.1:(\d+)")
         _, said = await run("wrap", *ledger_of(tmp_path), "--listen", f"127.0.0.1:{port}", "--", *time_server, expect=1)
         assert said == f"counterfoil: cannot listen at 127.0.0.1:{port}: address already in use\n"
+
+
+async def test_a_locked_ledger_does_not_keep_a_gateway_that_is_told_to_stop(
+    effects_server: list[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "effects.log"
+    async with counterfoil("wrap", *ledger_of(tmp_path), "--", *effects_server, str(log)) as window:
+        await begin_slow_call(window, log)
+        with sqlite3.connect(tmp_path / "ledger.db") as other:
+            other.execute("begin immediate")
+            begun = time.monotonic()
+            window.process.terminate()
+            with anyio.fail_after(10):
+                await window.process.wait()
+            assert time.monotonic() - begun < 5
+            other.rollback()
+    shown, _ = await run("show", "last", "--json", *ledger_of(tmp_path))
+    assert json.loads(shown)[-1]["event"]["kind"] == "intent.recorded"
