@@ -78,10 +78,11 @@ def plan_of(settings: Settings) -> Plan:
 
     Raises: ValueError for policies that cannot be used, or none to choose.
     """
-    starter = starter_policy(condition_trouble)
-    policies = {starter.workflow: starter}
     if settings.policies is not None:
         policies = load_folder(settings.policies, condition_trouble)
+    else:
+        starter = starter_policy(condition_trouble)
+        policies = {starter.workflow: starter}
     default = settings.workflow or next(iter(policies))
     if default not in policies or (settings.workflow is None and len(policies) > 1):
         listed = ", ".join(f"`{name}`" for name in policies)
@@ -136,7 +137,6 @@ class Gateway:
     address: str
     """Of the ledger."""
     catalogue: Catalogue
-    ledger: Ledger
     engine: Engine
     book: Book
 
@@ -196,7 +196,7 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     engine = Engine(book, catalogue)
     keepers = [asyncio.ensure_future(engine.keep_leases()), asyncio.ensure_future(keep_sweeping(book, engine))]
     try:
-        yield Gateway(plan.ledger, catalogue, ledger, engine, book)
+        yield Gateway(plan.ledger, catalogue, engine, book)
     finally:
         await engine.close()
         await _end(keepers)

@@ -140,9 +140,11 @@ async def _rows(ledger: Ledger, *, everything: bool) -> list[tuple[dict[str, Any
 
 
 async def _find(ledger: Ledger, approval_id: str) -> tuple[dict[str, Any], Run] | None:
-    for row, run in await _rows(ledger, everything=True):
-        if row["approval"] == approval_id:
-            return row, run
+    written = book(ledger)
+    for record in await ledger.find(["approval.requested"], limit=10_000):
+        if isinstance(record.event, ApprovalRequested) and record.event.approval == approval_id:
+            run = await written.state_of(record.run)
+            return await _row(ledger, written, run, run.approvals[approval_id], record.event), run
     return None
 
 

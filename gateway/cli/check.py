@@ -23,7 +23,11 @@ def check(
     problems: list[PolicyProblem] = []
     for path in paths:
         try:
-            found = load_folder(path, condition_trouble).values() if path.is_dir() else [_one(path)]
+            found = (
+                load_folder(path, condition_trouble).values()
+                if path.is_dir()
+                else [load_policy(path, condition_trouble)]
+            )
         except PolicyProblems as error:
             problems += error.problems
         else:
@@ -33,10 +37,6 @@ def check(
     if problems:
         fail(f"{counted(len(problems), 'mistake')}; nothing was run", code=2)
     _run(policies)
-
-
-def _one(path: Path) -> Policy:
-    return load_policy(path, condition_trouble)
 
 
 def _run(policies: list[Policy]) -> None:

@@ -142,7 +142,7 @@ class Book:
     def _tracking(self, before: Run, run: Run, events: Sequence[Event]) -> dict[str, Any]:
         touched = {name for event in events if (name := _subject(event)) is not None}
         lease_until = self.clock.now() + self.options.lease_s
-        track, untrack = [], [name for event in events if (name := _overtaken(before, event)) is not None]
+        track, untrack = [], [name for event in events if (name := _given_way(before, event)) is not None]
         for attempt in (run.attempts[name] for name in sorted(touched)):
             state = _tracked_as(attempt)
             if state is None:
@@ -181,7 +181,7 @@ def _tracked_as(attempt: Attempt) -> str | None:
     return "undelivered" if owed else None
 
 
-def _overtaken(before: Run, event: Event) -> str | None:
+def _given_way(before: Run, event: Event) -> str | None:
     """The ended attempt whose hold gives way: its caller said, by a key of its own, that this is another call."""
     if not isinstance(event, IntentRecorded):
         return None

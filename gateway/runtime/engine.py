@@ -13,11 +13,12 @@ from typing import Any
 
 from gateway.kernel.case import Observed
 from gateway.kernel.decide import decide
+from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.registry import as_pinned
 from gateway.kernel.rules import Rules
-from gateway.kernel.verify import Cited, observe, question, settle
+from gateway.kernel.verify import observe, question, settle
 from gateway.model.answer import Refusal, Shown
-from gateway.model.canonical import Digest, canonical, digest_bytes, parse
+from gateway.model.canonical import canonical, parse
 from gateway.model.events import (
     Effect,
     Event,
@@ -36,7 +37,7 @@ from gateway.model.tool import Answer, NotSent, Tool
 from gateway.ports import Conflict, Dispatch, LedgerUnavailable, NoSuchRun, Occupied, Upstreams
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
-from gateway.runtime.wire import ANY_DEPTH, Definitions, keyed, made_before, payload_of
+from gateway.runtime.wire import ANY_DEPTH, Definitions, keyed, made_before, payload_of, stored
 
 _LOG = logging.getLogger("counterfoil.engine")
 
@@ -129,10 +130,8 @@ class Engine:
                 shown = Shown(run.id, refusal=refusal)
                 self._take_up(run, refusal.attempt)
         except LedgerUnavailable as error:
-            shown, run = (
-                await self._unrecorded(proposal, str(error), executed=made_before(seen, proposal)),
-                Run(proposal.run),
-            )
+            shown = self._unrecorded(proposal, str(error), executed=made_before(seen, proposal))
+            run = Run(proposal.run)
         trace.told(shown, run)
         return replace(shown, deliver_by=deliver_by)
 
@@ -175,7 +174,7 @@ class Engine:
                 run, rules = await self._verify(run, rules, intent.attempt, proposal.arguments)
             except LedgerUnavailable as error:
                 _ = self._spawn(self._insist(proposal.run, intent.attempt, answer, tool, elapsed))
-                shown = await self._unrecorded(proposal, str(error), executed="unknown")
+                shown = self._unrecorded(proposal, str(error), executed="unknown")
                 return replace(shown, attempt=intent.attempt), Run(proposal.run)
         finally:
             self._open.pop(intent.attempt, None)
@@ -209,13 +208,7 @@ class Engine:
     async def _receive(
         self, run_id: str, attempt_id: str, answer: Answer, tool: Tool, elapsed_s: float
     ) -> tuple[Run, Rules]:
-        payload = payload_of(answer)
-        cited: Cited | None = None
-        payloads: dict[Digest, bytes] = {}
-        if payload is not None:
-            body = canonical(payload)
-            cited = Cited(digest_bytes(body, self.salt), len(body))
-            payloads[cited.digest] = body
+        cited, payloads = stored(answer, self.salt)
 
         def received(run: Run, _rules: Rules, now: datetime) -> Sequence[Event]:
             attempt = run.attempts.get(attempt_id)
@@ -238,16 +231,14 @@ class Engine:
             probe = asked.rule.probe.arguments
             answer = await self._upstreams.call(Dispatch(tool, probe, asked.rule.timeout_s, meta=trace.carrier()))
         elapsed = self._clock.monotonic() - begun
-        payload = payload_of(answer)
-        body = canonical(payload) if payload is not None else b""
-        cited = Cited(digest_bytes(body, self.salt), len(body)) if payload is not None else None
+        cited, payloads = stored(answer, self.salt)
 
         def settled(state: Run, judged_by: Rules, now: datetime) -> Sequence[Event]:
             return settle(
                 state, asked, answer, cited, arguments, judged_by, started_at=started, duration_s=elapsed, now=now
             )
 
-        _, run, rules = await self._book.transact(run.id, settled, {cited.digest: body} if cited else {})
+        _, run, rules = await self._book.transact(run.id, settled, payloads)
         return run, rules
 
     async def _show(
@@ -295,8 +286,17 @@ class Engine:
         except LedgerUnavailable as error:
             _LOG.warning("the delivery of %s is not recorded: %s", attempt_id, error)
 
-    async def _same_world(self, run: Run, attempt: Attempt) -> bool:
-        """Whether this gateway reaches the server that the attempt went to, and the one that its verifier asks."""
+    async def can_verify(self, run_id: str, attempt_id: str) -> bool:
+        """Whether this gateway reaches the server that the attempt went to, and the one that its verifier asks.
+
+        Asked before the attempt is claimed: whoever cannot judge it must not keep from it those who can.
+
+        Raises: LedgerUnavailable, PolicyMissing, CorruptLedger.
+        """
+        run = await self._book.fresh_state_of(run_id)
+        attempt = run.attempts.get(attempt_id)
+        if attempt is None:
+            raise CorruptLedger(f"run `{run_id}` knows no attempt `{attempt_id}`")
         asked = question(run, attempt.id, await self._policies.of(run.policy))
         wanted = [attempt.intent.tool] if asked is None else [attempt.intent.tool, asked.rule.probe.tool]
         found = [await self._upstreams.tool(name) for name in wanted]
@@ -316,6 +316,8 @@ class Engine:
     async def _verify_unowned(self, run_id: str, attempt_id: str) -> None:
         now = self._clock.now()
         try:
+            if not await self.can_verify(run_id, attempt_id):
+                return
             if await self._ledger.claim(attempt_id, self._options.owner, now, now + self._options.lease_s):
                 _ = await self.verify_again(run_id, attempt_id)
         except LedgerUnavailable as error:
@@ -327,10 +329,7 @@ class Engine:
         Raises: LedgerUnavailable, PolicyMissing.
         """
         run = await self._book.fresh_state_of(run_id)
-        attempt = run.attempts[attempt_id]
-        if not await self._same_world(run, attempt):
-            return run  # another gateway serves what it has to be judged by
-        body = await self._ledger.payload(attempt.intent.arguments)
+        body = await self._ledger.payload(run.attempts[attempt_id].intent.arguments)
         arguments = parse(body) if body is not None else {}
         return (await self._verify(run, await self._policies.of(run.policy), attempt_id, arguments))[0]
 
@@ -351,7 +350,7 @@ class Engine:
 
     # --- small things -----------------------------------------------------------------------------------------------
 
-    async def _unrecorded(self, proposal: Proposal, reason: str, *, executed: tell.Executed) -> Shown:
+    def _unrecorded(self, proposal: Proposal, reason: str, *, executed: tell.Executed) -> Shown:
         rules = self._policies.current()
         refusal: Refusal = tell.ledger_unavailable(Run(proposal.run), rules, proposal.tool, reason, executed=executed)
         return Shown(proposal.run, refusal=refusal)

@@ -23,10 +23,11 @@ async def sweep(book: Book, engine: Engine) -> int:
     for tracked in await book.ledger.tracked(expired_at=now):
         if tracked.state in {"unknown", "undelivered"} or engine.waits_for(tracked.attempt):
             continue  # a person's to settle, its client's to ask for, or our own and alive
-        if not await book.ledger.claim(tracked.attempt, book.options.owner, now, now + book.options.lease_s):
-            continue
         try:
-            settled += await _settle(book, engine, tracked)
+            if tracked.state == "unverified" and not await engine.can_verify(tracked.run, tracked.attempt):
+                continue  # another gateway serves what it has to be judged by
+            if await book.ledger.claim(tracked.attempt, book.options.owner, now, now + book.options.lease_s):
+                settled += await _settle(book, engine, tracked)
         except (CorruptLedger, PolicyMissing) as error:
             _LOG.error("attempt %s cannot be settled: %s", tracked.attempt, error)
     return settled

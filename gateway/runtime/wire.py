@@ -6,6 +6,7 @@ from typing import Any
 from gateway.kernel.reduce import joined
 from gateway.kernel.registry import registered
 from gateway.kernel.rules import Rules
+from gateway.kernel.verify import Cited
 from gateway.model.canonical import Digest, canonical, digest_bytes
 from gateway.model.events import IntentRecorded
 from gateway.model.proposal import Proposal
@@ -40,6 +41,16 @@ def keyed(
     if place.argument is not None:
         return {**arguments, place.argument: key}, {}, {}
     return arguments, {place.meta: key} if place.meta else {}, {place.header: key} if place.header else {}
+
+
+def stored(answer: Answer, salt: bytes) -> tuple[Cited | None, dict[Digest, bytes]]:
+    """How the answer's payload is cited, and what is to be stored for it; nothing where the answer holds nothing."""
+    payload = payload_of(answer)
+    if payload is None:
+        return None, {}
+    body = canonical(payload)
+    cited = Cited(digest_bytes(body, salt), len(body))
+    return cited, {cited.digest: body}
 
 
 class Definitions:
