@@ -1,6 +1,7 @@
 """The world, told: a clock that one sets, and upstreams that answer by script."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,13 +11,14 @@ from gateway.kernel.reduce import reduce
 from gateway.kernel.rules import Rules, compile_rules
 from gateway.model.canonical import digest
 from gateway.model.events import Event, RunOpened, Who
+from gateway.model.party import Party
 from gateway.model.policy import Policy
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key, Proposal
 from gateway.model.record import Record, encode, link, utc
 from gateway.model.run import Run
-from gateway.model.tool import Answer, Tool, ToolResult
-from gateway.ports import Dispatch
+from gateway.model.tool import Answer, Silence, Tool, ToolResult
+from gateway.ports import Dispatch, Withdrawal
 
 SALT = b"salt"
 USER = Principal(id="local:user")
@@ -71,7 +73,7 @@ class ScriptedUpstreams:
         """The tool's next answers, in order; a callable is awaited and gives the answer. Then it says ok for ever."""
         self.answers.setdefault(name, deque()).extend(answers)
 
-    async def tool(self, name: str) -> Tool | None:
+    async def tool(self, name: str, party: Party | None = None) -> Tool | None:  # noqa: ARG002 - all see the same
         return self.tools.get(name)
 
     async def call(self, dispatch: Dispatch) -> Answer:
@@ -79,6 +81,33 @@ class ScriptedUpstreams:
         queue = self.answers.get(dispatch.tool.name)
         answer = queue.popleft() if queue else ok()
         return await answer(dispatch) if callable(answer) else answer
+
+
+@dataclass
+class PatientCaller:
+    """A client that waits, and answers what it is asked by script."""
+
+    party: Party = field(default_factory=lambda: Party("test"))
+    modern: bool = True
+    log_level: str | None = None
+    withdrawal: Withdrawal = field(default_factory=Withdrawal)
+    told: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    answers: deque[Answer] = field(default_factory=deque)
+    waits_since: float | None = field(default_factory=time.monotonic)
+
+    def since(self) -> float | None:
+        return self.waits_since
+
+    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        self.told.append((method, params))
+
+    async def ask(self, method: str, params: Mapping[str, Any], told: Any = None) -> Answer:  # noqa: ARG002
+        self.asked.append((method, params))
+        return self.answers.popleft() if self.answers else Silence("nobody answers")
+
+    def pause(self, retry_ms: int | None) -> None:
+        self.told.append(("pause", {"retry": retry_ms}))
 
 
 def ok(text: str = "ok", **fields: Any) -> ToolResult:

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from gateway.kernel.registry import Registered, registered
-from gateway.kernel.rules import Rules
+from gateway.kernel.registry import Registered
+from gateway.kernel.rules import Ruled, Rules
 from gateway.model.canonical import Digest
-from gateway.model.events import Charge, Effect, Outcome
+from gateway.model.events import Charge, Finding, Outcome
 from gateway.model.policy import Transition
 from gateway.model.proposal import Proposal
 from gateway.model.run import Run, Tracked
 from gateway.model.tool import Tool
+from gateway.model.trusted import trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,7 @@ class Observed:
     """An attempt, in any run, that holds an equal effect."""
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """What the checks look at. `candidates` narrows as they pass."""
 
     run: Run
@@ -37,19 +36,26 @@ class Case:
     rules: Rules
     observed: Observed
     now: datetime
+    ruled: Ruled | None
+    """The tool as this policy rules it; None if there is no such tool."""
     candidates: tuple[Transition, ...] = ()
     approval: str | None = None
 
-    @cached_property
+    @property
     def registered(self) -> Registered | None:
         """The tool as this policy sees it; None if there is no such tool."""
-        return None if self.observed.tool is None else registered(self.observed.tool, self.rules.policy)
+        return None if self.ruled is None else self.ruled.registered
+
+    @property
+    def tool(self) -> Ruled:
+        """As `ruled`, past the check that there is such a tool."""
+        assert self.ruled is not None  # noqa: S101 - INVARIANT: the check `tool` has passed
+        return self.ruled
 
     @property
     def known(self) -> Registered:
         """As `registered`, past the check that there is one."""
-        assert self.registered is not None  # noqa: S101 - INVARIANT: the check `tool` has passed
-        return self.registered
+        return self.tool.registered
 
     @property
     def transition(self) -> Transition | None:
@@ -59,11 +65,7 @@ class Case:
     @property
     def charge(self) -> Charge:
         """What the chosen transition takes."""
-        spend = self.transition.charge if self.transition else None
-        default = 0 if self.known.effect is Effect.READ else 1
-        if spend is None:
-            return Charge(calls=1, mutations=default)
-        return Charge(calls=spend.calls, mutations=default if spend.mutations is None else spend.mutations)
+        return self.tool.charge(self.transition)
 
     @property
     def elapsed_s(self) -> float:
@@ -71,13 +73,22 @@ class Case:
         return (self.now - self.run.opened_at).total_seconds() if self.run.opened_at else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(NamedTuple):
     """The check has nothing against it."""
 
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    case: Case | None = None
-    """What the later checks see; None for no change."""
+    finding: Finding
+    candidates: tuple[Transition, ...] | None = None
+    """The transitions that the later checks see; None for no change."""
+    approval: str | None = None
+    """The approval that the call would use up."""
+
+
+def passed(check: str, inputs: Mapping[str, Any] | None = None) -> Pass:
+    """The check of that name passed, having looked at these values."""
+    return Pass(_finding(check=check, passed=True, inputs=dict(inputs or {}), rule=None, reason=None))
+
+
+_finding = trusted(Finding)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,18 @@
 """The ten checks, each case -> step. Their order is `CHECKS` in `decide.py`; a check may rely on those before it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from gateway.kernel.approve import action_digest, pending
-from gateway.kernel.case import Ask, Case, Pass, Refuse, Replay, Step, Wait
-from gateway.kernel.conditions import Activation, Undecided, activation
-from gateway.kernel.globs import names
+from gateway.kernel.case import Ask, Case, Refuse, Replay, Step, Wait, passed
+from gateway.kernel.conditions import Activation, Undecided
 from gateway.kernel.reduce import joined
-from gateway.kernel.registry import as_pinned, pin
-from gateway.kernel.rules import authority_of, transitions_for
-from gateway.kernel.schema import Unenforceable, violations
+from gateway.kernel.registry import pin
+from gateway.kernel.rules import authority_of, forbids_for
+from gateway.kernel.schema import Schema, Unenforceable, enforceable
+from gateway.kernel.values import values_of
 from gateway.model.events import Effect, Outcome
+from gateway.model.policy import Transition
 from gateway.model.proposal import KeySource
 from gateway.model.run import Attempt, AttemptState, Tracked
 
@@ -20,13 +20,16 @@ RETRY_S = 2.0
 """What `in_flight` and a budget that is only reserved suggest as a pause."""
 
 
+_NEW = passed("key")
+
+
 def known_key(case: Case) -> Step:
     """A repeat of what was asked before asks for no new effect: it waits, is held, or gets the record."""
     if case.registered is None:
-        return Pass()
+        return _NEW
     found = _earlier(case)
     if found is None:
-        return Pass()
+        return _NEW
     attempt, same_key = found
     if attempt.intent.arguments != case.proposal.arguments_digest:
         return Refuse(
@@ -44,7 +47,29 @@ def known_key(case: Case) -> Step:
         case AttemptState.ANSWERED if same_key or case.known.rule.repeat == "replay" or not attempt.delivered:
             return Replay(attempt.id)
         case _:
-            return Pass({"earlier": attempt.id})
+            return passed("key", {"earlier": attempt.id})
+
+
+def open_round(case: Case) -> Step:
+    """The attempt waits for exactly this input, about exactly this call."""
+    resumes = case.proposal.resumes
+    attempt = case.run.attempts.get(resumes.attempt) if resumes is not None else None
+    if resumes is None or attempt is None:
+        return Refuse("this run knows no such attempt", outcome=Outcome.CONFLICT)
+    same = (attempt.intent.tool, attempt.intent.arguments) == (case.proposal.tool, case.proposal.arguments_digest)
+    if not same:
+        return Refuse("the input belongs to a call with another tool or other arguments", outcome=Outcome.CONFLICT)
+    match attempt.state:
+        case AttemptState.SUSPENDED if attempt.awaits == "input" and attempt.asked == resumes.round:
+            return passed("round", {"attempt": attempt.id, "round": resumes.round})
+        case AttemptState.ANSWERED if not attempt.unverified:
+            return Replay(attempt.id)
+        case AttemptState.OPEN | AttemptState.SUSPENDED | AttemptState.ANSWERED:
+            return Wait(Outcome.IN_FLIGHT, "this call is under way", attempt.id, retry_after_s=RETRY_S)
+        case AttemptState.UNKNOWN:
+            return Wait(Outcome.HELD, "the input came too late: whether this call happened is not known", attempt.id)
+        case _:
+            return Refuse("the input came too late: that attempt is over", outcome=Outcome.CONFLICT)
 
 
 def _earlier(case: Case) -> tuple[Attempt, bool] | None:
@@ -80,7 +105,7 @@ def running(case: Case) -> Step:
             rule="stops.deadline_s",
             final=run.origin != "default",
         )
-    return Pass({"elapsed_s": case.elapsed_s})
+    return passed("run", {"elapsed_s": case.elapsed_s})
 
 
 UNNAMED = "default-deny"
@@ -89,13 +114,30 @@ UNNAMED = "default-deny"
 
 def known_tool(case: Case) -> Step:
     """An upstream offers the tool, it is as pinned, and some transition names it."""
-    known = case.registered
-    if known is None:
-        forbidden = _forbidden(case, _values(case))  # said first: it may end the run, and says more
+    if case.ruled is None:
+        forbidden = _forbidden(case, values_of(case))  # said first: it may end the run, and says more
         if forbidden is not None:
             return forbidden
         return Refuse(f"no upstream offers a tool named `{case.proposal.tool[:128]}`", inputs={"tool": None})
-    inputs = {"effect": known.effect, "inferred": known.inferred, "definition": case.observed.definition}
+    if case.known.tool.healthy and case.ruled.pinned and case.ruled.transitions:
+        return case.ruled.once(("tool", case.observed.definition), lambda: _named(case))
+    return _unusable(case)
+
+
+def _tool_inputs(case: Case) -> dict[str, Any]:
+    return {
+        "effect": case.known.effect,
+        "inferred": case.known.inferred,
+        "definition": case.observed.definition,
+    }
+
+
+def _named(case: Case) -> Step:
+    return passed("tool", _tool_inputs(case))._replace(candidates=case.tool.transitions)
+
+
+def _unusable(case: Case) -> Step:
+    known, inputs = case.known, _tool_inputs(case)
     if not known.tool.healthy:
         trouble = known.tool.trouble or "it does not answer"
         return Refuse(
@@ -104,50 +146,61 @@ def known_tool(case: Case) -> Step:
             inputs=inputs,
             retry_after_s=RETRY_S,
         )
-    if not as_pinned(known.tool, case.rules.policy):
+    if not case.tool.pinned:
         return Refuse(
             "the tool's definition is not the one that policy pinned",
             outcome=Outcome.TOOL_WITHHELD,
             rule="pin",
             inputs=inputs | {"pin": pin(known.tool.definition)},
         )
-    named = transitions_for(case.rules.policy, known)
-    if not named:
-        forbidden = _forbidden(case, _values(case))
-        if forbidden is not None:
-            return forbidden
-        final = "tool" in case.rules.policy.stops.final_denials
-        reason = f"no transition of this policy allows `{known.tool.name}`, a {known.effect} tool"
-        return Refuse(reason, rule=UNNAMED, inputs=inputs, final=final)
-    return Pass(inputs, replace(case, candidates=named))
+    forbidden = _forbidden(case, values_of(case))
+    if forbidden is not None:
+        return forbidden
+    final = "tool" in case.rules.policy.stops.final_denials
+    reason = f"no transition of this policy allows `{known.tool.name}`, a {known.effect} tool"
+    return Refuse(reason, rule=UNNAMED, inputs=inputs, final=final)
+
+
+_FITS = passed("schema")
 
 
 def schema(case: Case) -> Step:
     """The arguments keep the tool's own input schema."""
-    schema = case.known.tool.definition.get("inputSchema")
-    if not isinstance(schema, Mapping):
-        return Pass({"schema": None})
-    try:
-        found = violations(schema, dict(case.proposal.arguments))
-    except Unenforceable as error:
-        return Refuse(f"the tool's schema cannot be enforced: {error}", outcome=Outcome.TOOL_WITHHELD)
+    schema = case.tool.once("schema", lambda: _schema_of(case))
+    if not isinstance(schema, Schema):
+        return schema
+    found = schema.violations(dict(case.proposal.arguments))
     if not found:
-        return Pass()
+        return _FITS
     listed: dict[str, Any] = {"violations": [{"path": one.path, "expected": one.expected} for one in found]}
     if case.known.rule.arguments_schema == "observe":
-        return Pass(listed)
+        return passed("schema", listed)
     first = f"{found[0].path}: {found[0].expected}"
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     hint = "; `schema: observe` in the tool's registry entry would let it pass"
     return Refuse(first + more + hint, outcome=Outcome.INVALID_ARGUMENTS, inputs=listed)
 
 
+def _schema_of(case: Case) -> Schema | Step:
+    schema = case.known.tool.definition.get("inputSchema")
+    if not isinstance(schema, Mapping):
+        return passed("schema", {"schema": None})
+    try:
+        return enforceable(schema)
+    except Unenforceable as error:
+        return Refuse(f"the tool's schema cannot be enforced: {error}", outcome=Outcome.TOOL_WITHHELD)
+
+
 def phase(case: Case) -> Step:
     """Some transition of the tool is legal in the phase of the run."""
+    return case.tool.once(("phase", case.run.phase), lambda: _phase(case))
+
+
+def _phase(case: Case) -> Step:
     phase = case.run.phase
     legal = tuple(one for one in case.candidates if not one.sources or phase in one.sources)
     if not case.candidates or legal:
-        return Pass({"phase": phase}, replace(case, candidates=legal))
+        return passed("phase", {"phase": phase})._replace(candidates=_narrowed(case, legal))
     allowed = sorted({source for one in case.candidates for source in one.sources})
     return Refuse(
         f"`{case.proposal.tool}` is not legal in phase `{phase}`; it is in {_listed(allowed)}",
@@ -157,15 +210,26 @@ def phase(case: Case) -> Step:
     )
 
 
+def _narrowed(case: Case, left: tuple[Transition, ...]) -> tuple[Transition, ...] | None:
+    """The candidates that are left; None where all are."""
+    return None if left == case.candidates else left
+
+
 def authority(case: Case) -> Step:
     """The principal holds what tool and transition need."""
+    # INVARIANT: of the checks before this one, only `phase` chooses among the candidates.
+    asked = ("authority", case.run.phase, case.proposal.principal)
+    return case.tool.once(asked, lambda: _authority(case))
+
+
+def _authority(case: Case) -> Step:
     held = authority_of(case.rules.policy, case.proposal.principal)
     inputs = {"held": sorted(held)}
     needed = set(case.known.rule.permissions)
     able = tuple(one for one in case.candidates if held.issuperset(needed | set(one.authority)))
     lacking = sorted((needed | set(case.candidates[0].authority if case.candidates else ())) - held)
     if able or not lacking:
-        return Pass(inputs, replace(case, candidates=able))
+        return passed("authority", inputs)._replace(candidates=_narrowed(case, able))
     return Refuse(
         f"`{case.proposal.principal.id}` lacks the authority {_listed(lacking)}",
         rule=case.candidates[0].name if case.candidates else None,
@@ -174,9 +238,13 @@ def authority(case: Case) -> Step:
     )
 
 
+_MET = passed("conditions", {"unmet": {}})
+_UNASKED = passed("conditions")
+
+
 def conditions(case: Case) -> Step:
     """No forbid rule applies, and a transition's conditions hold; what cannot be judged denies."""
-    values = _values(case)
+    values = values_of(case)
     forbidden = _forbidden(case, values)
     if forbidden is not None:
         return forbidden
@@ -184,12 +252,13 @@ def conditions(case: Case) -> Step:
     for position, transition in enumerate(case.candidates):
         unmet = _unmet(case, transition.when, values)
         if unmet is None:
-            return Pass({"unmet": tried}, replace(case, candidates=case.candidates[position:]))
+            found = passed("conditions", {"unmet": tried}) if tried else _MET
+            return found._replace(candidates=case.candidates[position:]) if position else found
         tried[transition.name] = _said(unmet)
         if isinstance(unmet[1], Undecided):
             break  # a later, laxer transition must not catch what this one could not judge
     if not case.candidates:
-        return Pass()
+        return _UNASKED
     last = list(tried)[-1]
     final = "conditions" in case.rules.policy.stops.final_denials
     return Refuse(tried[last], rule=last, inputs={"unmet": tried}, final=final)
@@ -197,12 +266,12 @@ def conditions(case: Case) -> Step:
 
 def _forbidden(case: Case, values: Activation) -> Refuse | None:
     """The first forbid rule that applies, or that cannot be judged."""
-    for forbid in case.rules.policy.forbid:
-        if any(names(pattern, case.proposal.tool) for pattern in forbid.tools):
-            unmet = _unmet(case, forbid.when, values)
-            if unmet is None or isinstance(unmet[1], Undecided):
-                why = forbid.reason if unmet is None else f"{forbid.reason}: {_said(unmet)}"
-                return Refuse(why, rule=forbid.name, final=forbid.final)
+    forbids = forbids_for(case.rules.policy, case.proposal.tool) if case.ruled is None else case.ruled.forbids
+    for forbid in forbids:
+        unmet = _unmet(case, forbid.when, values)
+        if unmet is None or isinstance(unmet[1], Undecided):
+            why = forbid.reason if unmet is None else f"{forbid.reason}: {_said(unmet)}"
+            return Refuse(why, rule=forbid.name, final=forbid.final)
     return None
 
 
@@ -221,46 +290,20 @@ def _said(unmet: tuple[str, Undecided | None]) -> str:
     return f"the condition `{expression}` cannot be judged: {undecided.reason}"
 
 
-def _values(case: Case) -> Activation:
-    run, principal, known = case.run, case.proposal.principal, case.registered
-    values = {
-        "args": dict(case.proposal.arguments),
-        "run.id": run.id,
-        "run.phase": run.phase,
-        "run.workflow": run.workflow,
-        "run.calls": run.spent.calls,
-        "run.mutations": run.spent.mutations,
-        "run.elapsed_s": case.elapsed_s,
-        "principal.id": principal.id,
-        "principal.tenant": principal.tenant,
-        "principal.roles": sorted(principal.roles),
-        "tool.name": case.proposal.tool,
-        "tool.upstream": known.tool.upstream if known else "",
-        "tool.effect": str(known.effect if known else Effect.WRITE),
-        "evidence": {
-            name: {
-                "verdict": held.event.verdict,
-                "fresh": held.fresh,
-                "at": held.event.started_at.isoformat(),
-                "scope": dict(held.event.scope),
-            }
-            for name, held in run.evidence.items()
-        },
-        "now": case.now,
-    }
-    return activation("transition", values)
+_CLEAR = passed("holds")
 
 
 def in_the_air(case: Case) -> Step:
     """The same effect is unsettled nowhere, and nothing is under way that may move the phase."""
     if case.known.effect is Effect.READ:
-        return Pass()
+        return _CLEAR
     held = case.observed.held
     if held is not None and (held.state != "undelivered" or held.run != case.run.id):
         return _held(case, held)
-    moving = next((one for one in case.run.unsettled.values() if one.moves), None)
+    # The earliest, so that whoever judges it again finds the same one: a persistent map has no order.
+    moving = min((one for one in case.run.unsettled.values() if one.moves), key=lambda one: one.seq, default=None)
     if moving is None:
-        return Pass()
+        return _CLEAR
     reason = f"`{moving.intent.tool}` may move the phase and is not settled yet"
     if moving.state is AttemptState.UNKNOWN:
         return Wait(Outcome.HELD, reason, moving.id)
@@ -284,7 +327,7 @@ def _held(case: Case, held: Tracked) -> Step:
 def budget(case: Case) -> Step:
     """The run can pay. Only what is spent for good ends it: what is merely reserved may yet come back."""
     limits, spent, charge = case.rules.policy.budgets, case.run.spent, case.charge
-    inputs = {"spent": spent.model_dump(), "charge": charge.model_dump(), "elapsed_s": case.elapsed_s}
+    inputs = {"spent": dict(vars(spent)), "charge": dict(vars(charge)), "elapsed_s": case.elapsed_s}
     wanted = {"calls": (charge.calls, spent.calls, limits.calls)}
     wanted["mutations"] = (charge.mutations, spent.mutations, limits.mutations)
     for name, (taken, so_far, limit) in wanted.items():
@@ -298,7 +341,7 @@ def budget(case: Case) -> Step:
     if limits.elapsed_s is not None and case.elapsed_s >= limits.elapsed_s:
         reason = f"the budget of {limits.elapsed_s:g} s is used up"
         return _over(case, "budgets.elapsed_s", reason, inputs)
-    return Pass(inputs)
+    return passed("budget", inputs)
 
 
 def _over(case: Case, rule: str, reason: str, inputs: Mapping[str, Any]) -> Refuse:
@@ -312,11 +355,14 @@ def _over(case: Case, rule: str, reason: str, inputs: Mapping[str, Any]) -> Refu
     return Refuse(reason, outcome=outcome, rule=rule, inputs=inputs, final=not shared)
 
 
+_UNATTENDED = passed("approval")
+
+
 def approval(case: Case) -> Step:
     """A person has agreed to this exact action, if the transition wants one."""
     transition = case.transition
     if transition is None or transition.approval is None:
-        return Pass()
+        return _UNATTENDED
     action = action_digest(case.proposal, case.observed.definition, case.rules.digest)
     found = case.run.approvals.get(case.run.actions.get(action, ""))
     if found is None or found.used_by is not None:
@@ -333,7 +379,7 @@ def approval(case: Case) -> Step:
             approval=found.id,
             inputs={"approval": found.id, "action": action},
         )
-    return Pass({"approval": found.id, "by": found.by}, replace(case, approval=found.id))
+    return passed("approval", {"approval": found.id, "by": found.by})._replace(approval=found.id)
 
 
 def _listed(what: list[str]) -> str:

@@ -10,7 +10,7 @@ The dialect is what every CEL engine has: the core, `has`, `all`, `exists`, `exi
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -60,6 +60,12 @@ VARIABLES: Mapping[Kind, Mapping[str, str]] = {
 """What an expression may name, and of which type. Dotted names, so that a typing error is found at load."""
 
 
+ROOTS: Mapping[Kind, frozenset[str]] = {
+    kind: frozenset(name.partition(".")[0] for name in names) for kind, names in VARIABLES.items()
+}
+"""The first names of all that an expression may name."""
+
+
 class BadCondition(ValueError):
     """The expression is no condition. The place is within the expression, counted from 1."""
 
@@ -100,12 +106,13 @@ def activation(kind: Kind, values: Mapping[str, Any]) -> Activation:
     """
     unfit: dict[str, str] = {}
     fit: dict[str, Any] = {}
-    for name, declared in VARIABLES[kind].items():
-        if name not in values:
+    for name, value in values.items():
+        declared = VARIABLES[kind].get(name)
+        if declared is None:
             continue
-        flaw = _flaw(values[name], declared)
+        flaw = _flaw(value, declared)
         if flaw is None:
-            fit[name] = values[name]
+            fit[name] = value
         else:
             unfit[name] = f"`{name}{flaw[0]}` {flaw[1]}"
     return Activation(kind, MappingProxyType(fit), unfit, _environment(kind).Activation(fit))
@@ -120,6 +127,12 @@ class Condition:
     paths: Paths = field(repr=False, compare=False)
     """What it reads, for saying what was missing."""
     program: Any = field(repr=False, compare=False)
+
+    @property
+    def roots(self) -> frozenset[str]:
+        """The first names of the variables that it may read; never fewer than those that it does."""
+        # By the looks of the text: an identifier has no other spelling in CEL.
+        return frozenset(root for root in ROOTS[self.kind] if root in self.expression)
 
     def decide(self, values: Mapping[str, Any] | Activation) -> bool | Undecided:
         """Whether it holds. Never raises; what could not be judged is `Undecided`, which is not false."""
@@ -197,32 +210,31 @@ def _flaw(value: Any, declared: str) -> tuple[str, str] | None:
 
 
 def _json_flaw(value: Any, levels: int) -> tuple[str, str] | None:
-    match value:
-        case None | bool():
-            return None
-        case str():
-            return None if _is_text(value) else ("", "is no text")
-        case int():
-            return None if -MAX_INT <= value < MAX_INT else ("", "is an integer beyond 64 bits")
-        case float():
-            return None if math.isfinite(value) else ("", "is no finite number")
-        case dict() | list() if levels == 0:
-            return "", f"is nested deeper than {MAX_DEPTH} levels"
-        case dict():
-            if not all(isinstance(key, str) and _is_text(key) for key in value):
+    if isinstance(value, str):
+        return None if _is_text(value) else ("", "is no text")
+    if value is None or isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return None if -MAX_INT <= value < MAX_INT else ("", "is an integer beyond 64 bits")
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ("", "is no finite number")
+    if isinstance(value, dict | list):
+        return _deep_flaw(value, levels)
+    return "", "is no JSON value"
+
+
+def _deep_flaw(value: dict[Any, Any] | list[Any], levels: int) -> tuple[str, str] | None:
+    if levels == 0:
+        return "", f"is nested deeper than {MAX_DEPTH} levels"
+    if isinstance(value, dict):
+        for key in value:
+            if not (isinstance(key, str) and _is_text(key)):
                 return "", "has a key that is no text"
-            return _first_flaw(((step_spelled(key[:64]), item) for key, item in value.items()), levels)
-        case list():
-            return _first_flaw(((step_spelled(place), item) for place, item in enumerate(value)), levels)
-        case _:
-            return "", "is no JSON value"
-
-
-def _first_flaw(items: Iterable[tuple[str, Any]], levels: int) -> tuple[str, str] | None:
-    for step, item in items:
+    for step, item in value.items() if isinstance(value, dict) else enumerate(value):
         flaw = _json_flaw(item, levels - 1)
         if flaw is not None:
-            return (step + flaw[0])[:MAX_PATH], flaw[1]
+            spelled = step_spelled(step[:64] if isinstance(step, str) else step)
+            return (spelled + flaw[0])[:MAX_PATH], flaw[1]
     return None
 
 

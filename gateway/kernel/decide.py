@@ -18,6 +18,7 @@ from gateway.kernel.rules import Rules
 from gateway.model.canonical import Digest, digest
 from gateway.model.events import (
     ApprovalRequested,
+    AttemptResumed,
     Denied,
     Effect,
     Finding,
@@ -30,6 +31,7 @@ from gateway.model.events import (
 )
 from gateway.model.proposal import Key, KeySource, Proposal
 from gateway.model.run import Run
+from gateway.model.trusted import trusted
 
 CHECKS: Mapping[str, Check] = {
     "key": checks.known_key,
@@ -45,21 +47,33 @@ CHECKS: Mapping[str, Check] = {
 }
 """Name to check; the order is the order in which they are asked."""
 
+RESUMING: Mapping[str, Check] = {
+    "round": checks.open_round,
+    **{name: CHECKS[name] for name in ("run", "tool", "schema", "phase", "authority", "conditions")},
+}
+"""What is asked of the next round of an attempt. It holds its effect and has its key, and it was charged and approved:
+those are counted once for a call, however many rounds it takes."""
+
 
 def decide(run: Run, proposal: Proposal, rules: Rules, observed: Observed, now: datetime) -> Verdict:
     """The one verdict that this proposal becomes in this state. Total: it never raises."""
-    case = Case(run, proposal, rules, observed, now)
+    case = Case(run, proposal, rules, observed, now, rules.ruled(observed.tool) if observed.tool is not None else None)
     findings: list[Finding] = []
     waived: list[str] = []
-    for name, check in CHECKS.items():
+    for name, check in (CHECKS if proposal.resumes is None else RESUMING).items():
         step = check(case)
-        findings.append(_finding(name, step))
+        findings.append(step.finding if isinstance(step, Pass) else _finding(name, step))
         if isinstance(step, Pass):
-            case = step.case or case
+            if step.candidates is not None or step.approval is not None:
+                candidates = case.candidates if step.candidates is None else step.candidates
+                case = case._replace(candidates=candidates, approval=step.approval)
         elif _waivable(name, step, case):
             waived.append(name)
         else:
             return _verdict(case, step, tuple(findings))
+    if (resumes := proposal.resumes) is not None:
+        common = _common(case, tuple(findings))
+        return AttemptResumed(**common, attempt=resumes.attempt, round=resumes.round, said=resumes.said)
     return _intent(case, tuple(findings), tuple(waived))
 
 
@@ -74,10 +88,8 @@ def _waivable(name: str, step: Step, case: Case) -> bool:
     return named and case.rules.policy.mode == "observe"
 
 
-def _finding(name: str, step: Step) -> Finding:
+def _finding(name: str, step: Refuse | Replay | Wait | Ask) -> Finding:
     match step:
-        case Pass():
-            return Finding(check=name, passed=True, inputs=dict(step.inputs))
         case Refuse():
             return Finding(check=name, passed=False, inputs=dict(step.inputs), rule=step.rule, reason=step.reason)
         case Replay():
@@ -159,7 +171,7 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
     timeout_s = (transition.timeout_s if transition else None) or known.rule.timeout_s
     common = _common(case, checks)
     common["key"] = _key(case)
-    return IntentRecorded(
+    return _intent_recorded(
         **common,
         attempt=f"{case.run.id}.{case.run.version + 1}",
         effect=known.effect,
@@ -174,6 +186,9 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
         edges={str(edge): phase for edge, phase in transition.on.items()} if transition else {},
         waived=waived,
     )
+
+
+_intent_recorded = trusted(IntentRecorded)
 
 
 def _key(case: Case) -> UsedKey:

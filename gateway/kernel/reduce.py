@@ -4,9 +4,13 @@ A run and each of its attempts are small machines, driven by the kinds of the ev
 ARCHITECTURE.md is drawn from these two tables. Whatever moves a run or an attempt stands in this file.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
+
+from rpds import HashTrieMap
 
 from gateway.kernel.globs import names
 from gateway.model.events import (
@@ -14,6 +18,7 @@ from gateway.model.events import (
     ApprovalRequested,
     AttemptAbandoned,
     AttemptRefuted,
+    AttemptResumed,
     AttemptSuspended,
     AttemptUnknown,
     AttemptUnsent,
@@ -32,8 +37,9 @@ from gateway.model.events import (
     RunStopped,
 )
 from gateway.model.principal import Principal
+from gateway.model.proposal import Key, KeySource
 from gateway.model.record import Record
-from gateway.model.run import UNSETTLED, Approval, Attempt, AttemptState, Evidence, Run, RunState
+from gateway.model.run import UNSETTLED, Approval, Attempt, AttemptState, Evidence, Intent, Run, RunState
 
 
 class CorruptLedger(Exception):
@@ -60,6 +66,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "approval.requested": RunState.RUNNING,
         "approval.decided": RunState.RUNNING,
         "intent.recorded": RunState.RUNNING,
+        "attempt.resumed": RunState.RUNNING,
         **_SETTLING,
         "phase.moved": RunState.RUNNING,
         "run.stopped": RunState.STOPPED,
@@ -85,6 +92,7 @@ NEXT_ATTEMPT: Mapping[AttemptState, Mapping[str, AttemptState]] = {
     AttemptState.SUSPENDED: {
         "receipt.recorded": AttemptState.ANSWERED,
         "attempt.suspended": AttemptState.SUSPENDED,
+        "attempt.resumed": AttemptState.OPEN,
         "attempt.unknown": AttemptState.UNKNOWN,
         "attempt.abandoned": AttemptState.ABANDONED,
     },
@@ -126,12 +134,18 @@ def reduce(run: Run, record: Record, link: str) -> Run:
     if state is None:
         raise CorruptLedger(f"record `{record.id}`: `{event.kind}` cannot happen in a run that is {run.state}")
     last_at = run.last_at if run.state is RunState.STOPPED else record.at
-    moved = replace(run, version=record.seq, head=link, state=state, last_at=last_at)
+    moved = run._replace(version=record.seq, head=link, state=state, last_at=last_at)
     return _apply(moved, record, event)
 
 
 def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR0912 - one arm a kind is the point
     match event:
+        case IntentRecorded():
+            return _intended(run, record, event)
+        case ReceiptRecorded():
+            return _received(run, record, event)
+        case OutcomeDelivered():
+            return _move(run, record, event.attempt, delivered=True)
         case RunOpened():
             return _opened(run, record, event)
         case Denied():
@@ -142,28 +156,25 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             return _requested(run, record, event)
         case ApprovalDecided():
             return _decided(run, event)
-        case IntentRecorded():
-            return _intended(run, record, event)
-        case ReceiptRecorded():
-            return _received(run, record, event)
         case AttemptUnsent() | AttemptRefuted():
             return _gave_back(run, record, event)
         case AttemptAbandoned():
             return _free_key(_move(run, record, event.attempt), event.attempt)
         case AttemptSuspended():
-            return _move(run, record, event.attempt, suspended_until=event.expires_at)
+            waits = {"suspended_until": event.expires_at, "awaits": event.awaits, "asked": event.answer}
+            return _move(run, record, event.attempt, **waits)
+        case AttemptResumed():
+            return _move(run, record, event.attempt, suspended_until=None, awaits=None, asked=None)
         case AttemptUnknown():
             return _move(run, record, event.attempt)
-        case OutcomeDelivered():
-            return _move(run, record, event.attempt, delivered=True)
         case EvidenceRecorded():
             return _proved(run, record, event)
         case PhaseMoved():
             if event.source != run.phase:
                 raise CorruptLedger(f"record `{record.id}` moves from `{event.source}`, the run is in `{run.phase}`")
-            return replace(run, phase=event.target)
+            return run._replace(phase=event.target)
         case RunStopped():
-            return replace(run, stopped=event, stopped_seq=record.seq)
+            return run._replace(stopped=event, stopped_seq=record.seq)
         case _:
             assert_never(event)
 
@@ -175,8 +186,7 @@ def joined(*parts: str) -> str:
 
 def _opened(run: Run, record: Record, event: RunOpened) -> Run:
     who = event.principal
-    return replace(
-        run,
+    return run._replace(
         principal=Principal(id=who.id, tenant=who.tenant, roles=frozenset(who.roles)),
         policy=event.policy,
         workflow=event.workflow,
@@ -193,11 +203,11 @@ def _denied(run: Run, event: Denied) -> Run:
     # Who was told to wait does right to ask again, and a budget has a stop of its own.
     if event.retry_after_s is None and refused_by != "budget":
         run = _failed(run, joined("denied", event.tool, event.arguments, refused_by))
-    return replace(run, final=event) if event.final else run
+    return run._replace(final=event) if event.final else run
 
 
 def _failed(run: Run, signature: str) -> Run:
-    return replace(run, failures=run.failures.insert(signature, run.failures.get(signature, 0) + 1))
+    return run._replace(failures=run.failures.insert(signature, run.failures.get(signature, 0) + 1))
 
 
 def _requested(run: Run, record: Record, event: ApprovalRequested) -> Run:
@@ -211,8 +221,7 @@ def _requested(run: Run, record: Record, event: ApprovalRequested) -> Run:
         expires_at=event.expires_at,
         seq=record.seq,
     )
-    return replace(
-        run,
+    return run._replace(
         approvals=run.approvals.insert(approval.id, approval),
         actions=run.actions.insert(approval.action, approval.id),
     )
@@ -223,28 +232,61 @@ def _decided(run: Run, event: ApprovalDecided) -> Run:
     if approval is None or approval.decision is not None or approval.action != event.action:
         raise CorruptLedger(f"approval `{event.approval}` was not awaiting this decision")
     decided = replace(approval, decision=event.decision, by=event.by.id, reason=event.reason)
-    return replace(run, approvals=run.approvals.insert(decided.id, decided))
+    return run._replace(approvals=run.approvals.insert(decided.id, decided))
 
 
 def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
     if run.attempts.get(event.attempt) is not None:
         raise CorruptLedger(f"attempt `{event.attempt}` was intended twice")
-    attempt = Attempt(id=event.attempt, seq=record.seq, at=record.at, intent=event)
+    attempt = Attempt(id=event.attempt, seq=record.seq, at=record.at, intent=_intent(event))
     equal = joined(event.tool, event.arguments)
     count = run.equals.get(equal, ("", 0))[1]
-    run = replace(
-        run,
+    writes = event.effect is not Effect.READ
+    run = run._replace(
         attempts=run.attempts.insert(attempt.id, attempt),
         unsettled=run.unsettled.insert(attempt.id, attempt),
+        keys=_with_key(run, attempt),
         equals=run.equals.insert(equal, (attempt.id, count + 1)),
         spent=_plus(run.spent, event.charge, 1),
+        wrote=_wrote(run, event.tool, intent=record.seq) if writes else run.wrote,
+        evidence=_stale(run, event.tool) if writes else run.evidence,
     )
-    if event.key is not None:
-        key = joined(event.tool, event.key.source, event.key.value)
-        run = replace(run, keys=run.keys.insert(key, attempt.id))
-    if event.effect is not Effect.READ:
-        run = _stale(_wrote(run, event.tool, intent=record.seq), event.tool)
     return _use_up(run, event.approval, attempt.id)
+
+
+def _intent(event: IntentRecorded) -> Intent:
+    key = event.key
+    return Intent(
+        tool=event.tool,
+        upstream=event.upstream,
+        transition=event.transition,
+        arguments=event.arguments,
+        definition=event.definition,
+        policy=event.policy,
+        phase=event.phase,
+        key=Key(key.source, key.value) if key is not None and key.source in _SENT else None,
+        effect=event.effect,
+        charge=event.charge,
+        timeout_s=event.timeout_s,
+        settles_at=event.settles_at,
+        repeat=event.repeat,
+        hold=event.hold,
+        target=event.target,
+        verifier=event.verifier,
+        edges=event.edges,
+        waived=event.waived,
+    )
+
+
+_SENT = frozenset({KeySource.CALLER, KeySource.CALL_ID})
+"""Keys that a client can send again. The others are made for one attempt, and nobody looks for them."""
+
+
+def _with_key(run: Run, attempt: Attempt) -> HashTrieMap[str, str]:
+    key = attempt.intent.key
+    if key is None:
+        return run.keys
+    return run.keys.insert(joined(attempt.intent.tool, key.source, key.value), attempt.id)
 
 
 def _use_up(run: Run, approval_id: str | None, attempt: str) -> Run:
@@ -253,13 +295,13 @@ def _use_up(run: Run, approval_id: str | None, attempt: str) -> Run:
     approval = run.approvals.get(approval_id)
     if approval is None or approval.decision != "approved" or approval.used_by is not None:
         raise CorruptLedger(f"approval `{approval_id}` cannot be used by `{attempt}`")
-    return replace(run, approvals=run.approvals.insert(approval_id, replace(approval, used_by=attempt)))
+    return run._replace(approvals=run.approvals.insert(approval_id, replace(approval, used_by=attempt)))
 
 
 def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
     attempt = _attempt(run, record, event.attempt)
     if attempt.state is AttemptState.REFUTED:
-        run = replace(run, spent=_plus(run.spent, attempt.intent.charge, 1))
+        run = run._replace(spent=_plus(run.spent, attempt.intent.charge, 1))
     run = _move(
         run,
         record,
@@ -278,7 +320,7 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
 
 def _gave_back(run: Run, record: Record, event: AttemptUnsent | AttemptRefuted) -> Run:
     attempt = _attempt(run, record, event.attempt)
-    run = replace(run, spent=_plus(run.spent, attempt.intent.charge, -1))
+    run = run._replace(spent=_plus(run.spent, attempt.intent.charge, -1))
     return _free_key(_move(run, record, event.attempt), event.attempt)
 
 
@@ -286,19 +328,21 @@ def _free_key(run: Run, attempt_id: str) -> Run:
     intent = run.attempts[attempt_id].intent
     if intent.key is None:
         return run
-    return replace(run, keys=run.keys.discard(joined(intent.tool, intent.key.source, intent.key.value)))
+    return run._replace(keys=run.keys.discard(joined(intent.tool, intent.key.source, intent.key.value)))
 
 
-def _move(run: Run, record: Record, attempt_id: str, **changes: object) -> Run:
+def _move(run: Run, record: Record, attempt_id: str, **changes: Any) -> Run:
     before = _attempt(run, record, attempt_id)
     state = NEXT_ATTEMPT[before.state].get(record.event.kind)
     if state is None:
         raise CorruptLedger(f"record `{record.id}`: `{record.event.kind}` cannot happen to a {before.state} attempt")
-    after = replace(before, state=state, **changes)  # type: ignore[arg-type]  # field names are ours, a few lines up
-    unsettled = run.unsettled.discard(after.id) if after.settled else run.unsettled.insert(after.id, after)
-    if after.intent.effect is not Effect.READ and before.state in UNSETTLED and after.state not in UNSETTLED:
-        run = _wrote(run, after.intent.tool, end=record.seq)
-    return replace(run, attempts=run.attempts.insert(after.id, after), unsettled=unsettled)
+    after = before._replace(state=state, **changes)
+    ended = after.intent.effect is not Effect.READ and before.state in UNSETTLED and after.state not in UNSETTLED
+    return run._replace(
+        attempts=run.attempts.insert(after.id, after),
+        unsettled=run.unsettled.discard(after.id) if after.settled else run.unsettled.insert(after.id, after),
+        wrote=_wrote(run, after.intent.tool, end=record.seq) if ended else run.wrote,
+    )
 
 
 def _attempt(run: Run, record: Record, attempt_id: str) -> Attempt:
@@ -308,26 +352,26 @@ def _attempt(run: Run, record: Record, attempt_id: str) -> Attempt:
     return attempt
 
 
-def _wrote(run: Run, tool: str, *, intent: int = 0, end: int = 0) -> Run:
+def _wrote(run: Run, tool: str, *, intent: int = 0, end: int = 0) -> HashTrieMap[str, tuple[int, int]]:
     before = run.wrote.get(tool, (0, 0))
-    return replace(run, wrote=run.wrote.insert(tool, (max(before[0], intent), max(before[1], end))))
+    return run.wrote.insert(tool, (max(before[0], intent), max(before[1], end)))
 
 
-def _stale(run: Run, tool: str) -> Run:
+def _stale(run: Run, tool: str) -> HashTrieMap[str, Evidence]:
     evidence = run.evidence
     for name, held in run.evidence.items():
         if held.fresh and any(names(pattern, tool) for pattern in held.event.covers):
             evidence = evidence.insert(name, replace(held, fresh=False))
-    return replace(run, evidence=evidence)
+    return evidence
 
 
 def _proved(run: Run, record: Record, event: EvidenceRecorded) -> Run:
     fresh = not overtaken(run, event)
-    run = replace(run, evidence=run.evidence.insert(event.verifier, Evidence(record.seq, event, fresh)))
+    run = run._replace(evidence=run.evidence.insert(event.verifier, Evidence(record.seq, event, fresh)))
     if event.attempt is not None:
         run = _move(run, record, event.attempt, evidence=record.seq, verdict=event.verdict)
     if event.verdict == "pass":
-        return replace(run, failures=type(run.failures)())
+        return run._replace(failures=HashTrieMap())
     if event.verdict == "inconclusive":
         return run
     return _failed(run, joined("verifier", event.verifier, event.signature or event.verdict))

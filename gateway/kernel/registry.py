@@ -52,8 +52,12 @@ def registered(tool: Tool, policy: Policy) -> Registered:
 
 def as_pinned(tool: Tool, policy: Policy) -> bool:
     """Whether the tool is defined as policy pins it; true where it pins nothing."""
-    rule = registered(tool, policy).rule
-    return rule.pin is None or rule.pin == pin(tool.definition)
+    return is_pinned(registered(tool, policy))
+
+
+def is_pinned(known: Registered) -> bool:
+    """As `as_pinned`."""
+    return known.rule.pin is None or known.rule.pin == pin(known.tool.definition)
 
 
 def pin(definition: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ fetched, lookaround is refused rather than run, and work is counted before it is
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -52,34 +52,46 @@ class Violation:
     """What is wanted there, as half a sentence: "a string", "the property `path` is required"."""
 
 
-def violations(schema: Mapping[str, Any], value: Any, *, limit: int = 20) -> tuple[Violation, ...]:
-    """What breaks the schema, by path, at most `limit` of it; empty if nothing does.
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema that can be checked against."""
 
-    The dialect is the one that `$schema` names, 2020-12 by default. Never raises for any value.
+    validator: jsonschema_rs.Validator
+    graph: Graph
 
-    Raises: Unenforceable for the schema's own sake.
+    def violations(self, value: Any, *, limit: int = 20) -> tuple[Violation, ...]:
+        """What of the value breaks the schema, by path, at most `limit` of it; empty if nothing does. Never raises."""
+        size = _size(value)
+        if isinstance(size, str):
+            return (Violation(ROOT, size),)
+        graph, bound = self.graph, self.graph.unfolded * size
+        if bound > MAX_WORK and graph.work(value, MAX_WORK) > MAX_WORK:
+            return (Violation(ROOT, "a value that is small enough to be checked against this schema"),)
+        if self.validator.is_valid(value):
+            return ()
+        if graph.branches and bound > MAX_LISTED and graph.work(value, MAX_LISTED) > MAX_LISTED:
+            return (Violation(ROOT, "a value that fits the schema; this one is too large to list what does not"),)
+        found = (one for error in self.validator.iter_errors(value) for one in _violations(error))
+        return tuple(sorted(set(islice(found, 1000)))[:limit])
+
+
+def enforceable(schema: Mapping[str, Any]) -> Schema:
+    """The schema, ready to judge, in the dialect that its `$schema` names, 2020-12 by default.
+
+    Raises: Unenforceable.
     """
     compiled = _compiled(_spelled(schema))
     if isinstance(compiled, str):
         raise Unenforceable(compiled)
-    size = _size(value)
-    if isinstance(size, str):
-        return (Violation(ROOT, size),)
-    graph, bound = compiled.graph, compiled.graph.unfolded * size
-    if bound > MAX_WORK and graph.work(value, MAX_WORK) > MAX_WORK:
-        return (Violation(ROOT, "a value that is small enough to be checked against this schema"),)
-    if compiled.validator.is_valid(value):
-        return ()
-    if graph.branches and bound > MAX_LISTED and graph.work(value, MAX_LISTED) > MAX_LISTED:
-        return (Violation(ROOT, "a value that fits the schema; this one is too large to list what does not"),)
-    found = (one for error in compiled.validator.iter_errors(value) for one in _violations(error))
-    return tuple(sorted(set(islice(found, 1000)))[:limit])
+    return compiled
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    validator: jsonschema_rs.Validator
-    graph: Graph
+def violations(schema: Mapping[str, Any], value: Any, *, limit: int = 20) -> tuple[Violation, ...]:
+    """As `Schema.violations`, for who has only the schema's text.
+
+    Raises: Unenforceable for the schema's own sake.
+    """
+    return enforceable(schema).violations(value, limit=limit)
 
 
 def _spelled(schema: Mapping[str, Any]) -> bytes:
@@ -90,7 +102,7 @@ def _spelled(schema: Mapping[str, Any]) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _compiled(spelled: bytes) -> _Compiled | str:
+def _compiled(spelled: bytes) -> Schema | str:
     """The schema, ready to judge, or why it cannot be enforced; both are remembered."""
     if len(spelled) > MAX_SCHEMA_BYTES:
         return f"it is larger than {MAX_SCHEMA_BYTES // 1024} kB"
@@ -99,7 +111,7 @@ def _compiled(spelled: bytes) -> _Compiled | str:
         if _patterns(schema) > MAX_PATTERNS:
             return f"it has more than {MAX_PATTERNS} patterns"
         graph = Graph.of(schema)
-        return _Compiled(jsonschema_rs.validator_for(schema, offline=True, pattern_options=_REGEXES), graph)
+        return Schema(jsonschema_rs.validator_for(schema, offline=True, pattern_options=_REGEXES), graph)
     except (NotStrictJson, Hostile) as error:
         return str(error)
     except jsonschema_rs.ValidationError as error:
@@ -130,12 +142,14 @@ def _size(value: Any) -> int | str:
     for _ in range(MAX_DEPTH + 1):
         parts: list[Any] = []
         for part in layer:
-            if isinstance(part, str):
-                count += len(part) // 64
             if (odd := _odd(part)) is not None:
                 return odd
-            if isinstance(part, dict | list):
-                parts += part.values() if isinstance(part, dict) else part
+            if isinstance(part, str):
+                count += len(part) // 64
+            elif isinstance(part, dict):
+                parts += part.values()
+            elif isinstance(part, list):
+                parts += part
         count += len(layer)
         layer = parts
         if not layer:
@@ -149,7 +163,7 @@ def _odd(part: Any) -> str | None:
         case str():
             return None if _is_text(part) else "text in UTF-8, without half a surrogate pair"
         case dict():
-            return None if all(isinstance(key, str) and _is_text(key) for key in part) else "property names in UTF-8"
+            return None if _have_text(part) else "property names in UTF-8"
         case float():
             return None if math.isfinite(part) else "finite numbers"
         case int():
@@ -158,6 +172,13 @@ def _odd(part: Any) -> str | None:
             return None
         case _:
             return "a JSON value"
+
+
+def _have_text(names: Iterable[Any]) -> bool:
+    for name in names:  # noqa: SIM110 - walked for every object of every call; a generator costs more
+        if not (isinstance(name, str) and _is_text(name)):
+            return False
+    return True
 
 
 def _is_text(value: str) -> bool:

@@ -17,7 +17,11 @@ def stop(run: Run, rules: Rules, now: datetime) -> RunStopped | None:
     """Why the run is over as of its last event, or None while it goes on."""
     if run.state is not RunState.RUNNING or run.origin == "default":
         return None
-    return next((stopped for rule in STOPS if (stopped := rule(run, rules, now))), None)
+    for rule in STOPS:
+        stopped = rule(run, rules, now)
+        if stopped is not None:
+            return stopped
+    return None
 
 
 def _verified_success(run: Run, rules: Rules, _now: datetime) -> RunStopped | None:
@@ -60,7 +64,7 @@ def _deadline_missed(run: Run, rules: Rules, now: datetime) -> RunStopped | None
 
 def _repeated_state(run: Run, rules: Rules, _now: datetime) -> RunStopped | None:
     limit = rules.policy.stops.repeated_state
-    if limit is None:
+    if limit is None or not run.failures:
         return None
     worst = max(run.failures.items(), key=lambda item: item[1], default=None)
     if worst is None or worst[1] < limit.after:

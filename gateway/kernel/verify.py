@@ -32,6 +32,8 @@ from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Si
 
 SUSPENDED_S = 600.0
 """How long an attempt may wait for input before it counts as unknown [SDK: request state lives 600 s]."""
+TASK_S = 24 * 3600.0
+"""How long for a task whose upstream does not say, and at the longest seven times that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +57,17 @@ def observe(
     """What the answer makes of the attempt, and of the phase. Empty if the attempt can take no such answer any more."""
     match answer:
         case ToolResult(result):
-            receipt = _receipt(attempt, cited, duration_s)
             is_error = result.get("isError") is True
             valid = None if is_error else _valid(output_schema, result)
-            return _answered(run, attempt, receipt.model_copy(update={"is_error": is_error, "schema_valid": valid}))
+            return _answered(run, attempt, _receipt(attempt, cited, duration_s, is_error=is_error, valid=valid))
         case ProtocolError():
-            return _answered(run, attempt, _receipt(attempt, cited, duration_s).model_copy(update={"answer": "error"}))
+            receipt = _receipt(attempt, cited, duration_s, answer="error", is_error=True)
+            return _answered(run, attempt, receipt)
         case InputRequired() | TaskStarted():
             if attempt.state not in {AttemptState.OPEN, AttemptState.SUSPENDED} or cited is None:
                 return ()
             awaits: Literal["input", "task"] = "input" if isinstance(answer, InputRequired) else "task"
-            until = now + timedelta(seconds=SUSPENDED_S)
+            until = now + timedelta(seconds=_patience_s(answer))
             return (AttemptSuspended(attempt=attempt.id, awaits=awaits, answer=cited.digest, expires_at=until),)
         case NotSent(reason):
             return (AttemptUnsent(attempt=attempt.id, reason=reason),) if attempt.state is AttemptState.OPEN else ()
@@ -73,6 +75,15 @@ def observe(
             return lose(run, attempt, reason)
         case _:
             assert_never(answer)
+
+
+def _patience_s(answer: InputRequired | TaskStarted) -> float:
+    if isinstance(answer, InputRequired):
+        return SUSPENDED_S
+    ttl_ms = answer.result.get("ttlMs")
+    if not isinstance(ttl_ms, int | float) or isinstance(ttl_ms, bool) or ttl_ms < 0:
+        return TASK_S
+    return float(min(ttl_ms / 1000, 7 * TASK_S))
 
 
 def lose(run: Run, attempt: Attempt, reason: str) -> Sequence[Event]:
@@ -85,13 +96,22 @@ def lose(run: Run, attempt: Attempt, reason: str) -> Sequence[Event]:
     return (unknown, *_edge(run, attempt, "timeout_unknown", run.version + 1))
 
 
-def _receipt(attempt: Attempt, cited: Cited | None, duration_s: float) -> ReceiptRecorded:
+def _receipt(
+    attempt: Attempt,
+    cited: Cited | None,
+    duration_s: float,
+    *,
+    is_error: bool,
+    answer: Literal["result", "error"] = "result",
+    valid: bool | None = None,
+) -> ReceiptRecorded:
     return ReceiptRecorded(
         attempt=attempt.id,
-        answer="result",
-        is_error=True,
+        answer=answer,
+        is_error=is_error,
         result=cited.digest if cited else None,
         size_bytes=cited.size_bytes if cited else 0,
+        schema_valid=valid,
         duration_s=duration_s,
         late=attempt.state is not AttemptState.OPEN,
     )

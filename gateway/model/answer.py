@@ -90,5 +90,9 @@ class Shown:
     refusal: Refusal | None = None
     record: Mapping[str, Any] | None = None
     """The value for `RECORD_KEY`: run, attempt, phase, budget left, evidence, replayed."""
+    awaits: Literal["input", "task"] | None = None
+    """`result` is no end: the upstream asks for input, or made a task of the call."""
+    round: Digest | None = None
+    """Of the upstream's question, if it asks for input."""
     deliver_by: float | None = None
     """Monotonic seconds; an outcome that is written later counts as undelivered."""

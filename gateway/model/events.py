@@ -197,6 +197,20 @@ class IntentRecorded(_Verdict):
     """Checks that refused, and were overruled by the policy's `observe` mode."""
 
 
+class AttemptResumed(_Verdict):
+    """The client brought the input that the upstream asked for: the same attempt goes on, and is charged nothing again.
+
+    Durable before the next round is sent; of several that bring input for one round, one is recorded.
+    """
+
+    kind: Literal["attempt.resumed"] = "attempt.resumed"
+    attempt: str
+    round: Digest
+    """The upstream's question, as `attempt.suspended` cites it."""
+    said: Digest
+    """What the client brought: its input responses, and the upstream's own request state."""
+
+
 class ReceiptRecorded(_Frozen):
     """What the upstream answered, validated and stored. An error is an answer too, and proves no absence."""
 
@@ -232,6 +246,7 @@ class AttemptSuspended(_Frozen):
     attempt: str
     awaits: Literal["input", "task"]
     answer: Digest
+    """What it asked, or the task as it began."""
     expires_at: AwareDatetime
 
 
@@ -324,7 +339,7 @@ class RunStopped(_Frozen):
     evidence: tuple[int, ...] = ()
 
 
-Verdict: TypeAlias = Denied | Replayed | Held | ApprovalRequested | IntentRecorded
+Verdict: TypeAlias = Denied | Replayed | Held | ApprovalRequested | IntentRecorded | AttemptResumed
 
 Event: TypeAlias = Annotated[
     RunOpened
@@ -333,6 +348,7 @@ Event: TypeAlias = Annotated[
     | Held
     | ApprovalRequested
     | IntentRecorded
+    | AttemptResumed
     | ReceiptRecorded
     | AttemptUnsent
     | AttemptSuspended

@@ -31,6 +31,17 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """A proposal that goes on with a suspended attempt: the client brings what the upstream asked for."""
+
+    attempt: str
+    round: Digest
+    """Which question is answered, from the state that we sealed; so each is answered once."""
+    said: Digest
+    """Of what the client brings, `Proposal.more`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """One `tools/call`, as the door translated it. Nothing in it grants anything."""
 
@@ -47,3 +58,9 @@ class Proposal:
     """The client's `_meta` without our own keys; relayed, never read by a decision."""
     attribution: Mapping[str, str] = field(default_factory=dict)
     """Who the client says it is (name, version, session and thread ids). Recorded, never trusted."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """What the client brings beside the arguments: `inputResponses`, and the upstream's own `requestState`."""
+    resumes: Resume | None = None
+    """None for a call of its own."""
+    spelled: bytes | None = field(default=None, repr=False, compare=False)
+    """The arguments in canonical form, where whoever made the digest has kept it."""

@@ -5,8 +5,8 @@ from hashlib import sha256
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
-from gateway.model.canonical import canonical
 from gateway.model.events import Event
+from gateway.model.spelling import spelled
 
 SCHEMA = 1
 """Version of the envelope and of the kinds of event; stands in every record."""
@@ -44,13 +44,28 @@ class Record(BaseModel):
         """How other records, results and people cite this record."""
         return f"{self.run}#{self.seq}"
 
+    @property
+    def sealed(self) -> tuple[bytes, str]:
+        """Its body, as `encode`, and the link of it: made once, so what is linked and what is stored are the same."""
+        made: tuple[bytes, str] | None = self.__dict__.get("sealed")  # `cached_property` would take a lock before 3.12
+        if made is None:
+            body = spelled(self)
+            made = self.__dict__["sealed"] = (body, link(body))
+        return made
+
+    def __copy__(self) -> "Record":
+        """A copy, which may be changed before it is used, is not sealed yet."""
+        copied = super().__copy__()
+        copied.__dict__.pop("sealed", None)
+        return copied
+
 
 _RECORD = TypeAdapter(Record)
 
 
 def encode(record: Record) -> bytes:
     """The one stored form of a record: canonical JSON. `decode` gives the record back, equal."""
-    return canonical(record.model_dump(mode="json", exclude_defaults=False))
+    return record.sealed[0]
 
 
 def decode(body: bytes) -> Record:

@@ -1,16 +1,23 @@
-"""One task's state: a reduction of its events and nothing else."""
+"""One task's state: a reduction of its events and nothing else.
+
+What changes with every event is a named tuple: a changed copy of one costs a fifth of a frozen dataclass's, and what
+stays of a call in memory is small.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal, NamedTuple
 
 from rpds import HashTrieMap
 
 from gateway.model.canonical import Digest
-from gateway.model.events import Charge, Denied, EvidenceRecorded, IntentRecorded, RunStopped
+from gateway.model.events import Charge, Denied, Effect, EvidenceRecorded, RunStopped
 from gateway.model.principal import Principal
+from gateway.model.proposal import Key
 from gateway.model.record import GENESIS
 
 
@@ -42,15 +49,41 @@ UNSETTLED = frozenset({AttemptState.OPEN, AttemptState.SUSPENDED, AttemptState.U
 """States in which the effect may have happened or may yet happen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Intent(NamedTuple):
+    """What of an `IntentRecorded` is still read once it is recorded: all but what the checks saw.
+
+    It stays in memory for as long as its run goes on; the findings alone would take ten times as much.
+    """
+
+    tool: str
+    upstream: str | None
+    transition: str | None
+    arguments: Digest
+    definition: Digest | None
+    policy: Digest
+    phase: str
+    key: Key | None
+    """The one that the client sent; None for one that was made for this attempt alone."""
+    effect: Effect
+    charge: Charge
+    timeout_s: float
+    settles_at: datetime
+    repeat: Literal["hold", "replay", "new"]
+    hold: Digest | None
+    target: str | None
+    verifier: str | None
+    edges: Mapping[str, str]
+    waived: tuple[str, ...]
+
+
+class Attempt(NamedTuple):
     """One proposal's life from intent to its end."""
 
     id: str
     seq: int
     """Place of its intent in the run."""
     at: datetime
-    intent: IntentRecorded
+    intent: Intent
     state: AttemptState = AttemptState.OPEN
     result: Digest | None = None
     answer: str | None = None
@@ -63,6 +96,10 @@ class Attempt:
     verdict: str | None = None
     delivered: bool = False
     suspended_until: datetime | None = None
+    awaits: str | None = None
+    """While suspended: `input` or `task`."""
+    asked: Digest | None = None
+    """While suspended: what the upstream asked, or its task as it began."""
     duration_s: float | None = None
 
     @property
@@ -115,8 +152,7 @@ class Approval:
     """The attempt that used it up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """The state from which every decision about the run is made."""
 
     id: str
@@ -137,22 +173,22 @@ class Run:
     """When the run last went on; a stopped run's clock stands still."""
     spent: Charge = Charge()
     """Charges of attempts that ended or are unsettled; what was proven not to have happened is taken off."""
-    attempts: HashTrieMap[str, Attempt] = field(default_factory=HashTrieMap)
+    attempts: HashTrieMap[str, Attempt] = HashTrieMap()
     """By attempt id."""
-    unsettled: HashTrieMap[str, Attempt] = field(default_factory=HashTrieMap)
+    unsettled: HashTrieMap[str, Attempt] = HashTrieMap()
     """The few that are open, suspended, unknown or await their verifier; also in `attempts`."""
-    keys: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
-    """`tool`, source and key value, joined, to attempt id."""
-    equals: HashTrieMap[str, tuple[str, int]] = field(default_factory=HashTrieMap)
+    keys: HashTrieMap[str, str] = HashTrieMap()
+    """`tool`, source and value of a key that the client sent, joined, to attempt id."""
+    equals: HashTrieMap[str, tuple[str, int]] = HashTrieMap()
     """`tool` and argument digest, joined, to the latest equal attempt and the count of equal attempts."""
-    evidence: HashTrieMap[str, Evidence] = field(default_factory=HashTrieMap)
+    evidence: HashTrieMap[str, Evidence] = HashTrieMap()
     """By verifier name."""
-    approvals: HashTrieMap[str, Approval] = field(default_factory=HashTrieMap)
-    actions: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
+    approvals: HashTrieMap[str, Approval] = HashTrieMap()
+    actions: HashTrieMap[str, str] = HashTrieMap()
     """Action digest to the latest approval for it."""
-    failures: HashTrieMap[str, int] = field(default_factory=HashTrieMap)
+    failures: HashTrieMap[str, int] = HashTrieMap()
     """Failure signature to how often it was seen since the last new evidence."""
-    wrote: HashTrieMap[str, tuple[int, int]] = field(default_factory=HashTrieMap)
+    wrote: HashTrieMap[str, tuple[int, int]] = HashTrieMap()
     """By tool that is no read: places of its last intent and of the last end of an attempt."""
     final: Denied | None = None
     """A denial that ends the run."""

@@ -5,27 +5,37 @@ appends still queued; across processes the version and head of the run are the l
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from gateway.kernel.reduce import joined, reduce
+from gateway.kernel.reduce import NEXT_ATTEMPT, joined, reduce
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
 from gateway.kernel.verify import lose
 from gateway.model.canonical import Digest
-from gateway.model.events import Event, IntentRecorded
-from gateway.model.record import Record, encode, link, utc
+from gateway.model.events import Effect, Event, IntentRecorded
+from gateway.model.record import SCHEMA, Record, encode, utc
 from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, Tracked
+from gateway.model.trusted import trusted
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable
 from gateway.runtime import trace
 from gateway.runtime.heads import Heads
 from gateway.runtime.policies import Policies
 
+_record = trusted(Record)
+
 Step = Callable[[Run, Rules, datetime], Sequence[Event]]
 
 ROUNDS = 200
 """Conflicts in a row before an append gives up: more processes on one run than that is no run of ours."""
+
+
+PATIENCE_S: Mapping[str, float] = {
+    "claude-code": 280.0,
+    "codex-mcp-client": 280.0,
+    "gemini-cli-mcp-client": 280.0,
+}
+"""Clients known to wait longer: 300 s of silence in Claude Code and Codex, 600 s in Gemini CLI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +47,19 @@ class Options:
     lease_s: float = 15.0
     """How long an attempt stays ours after our last sign of life."""
     patience_s: float = 55.0
-    """An outcome written later than this counts as undelivered; most clients give up at 60 s."""
+    """When a call that is not finished is answered with `in_flight`; most clients give up at 60 s."""
+    patience_by_client: Mapping[str, float] = field(default_factory=lambda: PATIENCE_S)
+    """By the name that a client introduces itself with, where that is another."""
     approve_at: str = "counterfoil approvals approve {id}"
     """Where a reviewer decides; `{id}` stands for the approval."""
     settle_at: str = "counterfoil resolve {id}"
     """Where a person settles what is unknown; `{id}` stands for the attempt."""
     drain_s: float = 1.0
     """How long a shutdown waits for calls under way."""
+
+    def patience_of(self, client: str) -> float:
+        """How long a client of that name is kept waiting, in seconds."""
+        return self.patience_by_client.get(client, self.patience_s)
 
 
 class Book:
@@ -59,6 +75,12 @@ class Book:
     async def state_of(self, run_id: str) -> Run:
         """The run as of its last event, this process's queued ones included."""
         return (await self._heads.get(run_id)).run
+
+    def only_read(self, run_id: str, attempt_id: str) -> bool:
+        """Whether the attempt is known here to be a read, so that nothing hangs on its delivery."""
+        run = self._heads.kept(run_id)
+        attempt = run.attempts.get(attempt_id) if run is not None else None
+        return attempt is not None and attempt.intent.effect is Effect.READ
 
     async def fresh_state_of(self, run_id: str) -> Run:
         """The run as the ledger has it now, whichever process wrote to it last."""
@@ -109,15 +131,10 @@ class Book:
                 return events, before, rules
             after, records = self._seal(before, events, rules, now)
             head.run = after
-            append = Append(
-                run=run_id,
-                expected=(before.version, before.head),
-                records=records,
-                payloads=payloads,
-                **self._tracking(before, after, events),
-            )
+            track, untrack = self._tracking(before, after, events)
+            expected = (before.version, before.head)
             try:
-                await self._append(append)
+                await self._append(Append(run_id, expected, records, payloads, track, untrack))
             except Conflict:
                 self._heads.drop(run_id, head)
             except BaseException:
@@ -132,25 +149,34 @@ class Book:
         records: list[Record] = []
         seen = trace.context()
         for event in events:  # grows by at most one stop
-            record = Record(run=run.id, seq=run.version + 1, at=now, previous=run.head, trace=seen, event=event)
-            run = reduce(run, record, link(encode(record)))
+            record = _record(
+                schema_version=SCHEMA,
+                run=run.id,
+                seq=run.version + 1,
+                at=now,
+                previous=run.head,
+                trace=seen,
+                event=event,
+            )
+            run = reduce(run, record, record.sealed[1])
             records.append(record)
             if len(records) == len(events) and (over := stop(run, rules, now)) is not None:
                 events.append(over)
         return run, records
 
-    def _tracking(self, before: Run, run: Run, events: Sequence[Event]) -> dict[str, Any]:
+    def _tracking(self, before: Run, run: Run, events: Sequence[Event]) -> tuple[list[Tracked], list[str]]:
+        """What is tracked from now on, and what no longer is."""
         touched = {name for event in events if (name := _subject(event)) is not None}
-        lease_until = self.clock.now() + self.options.lease_s
+        until = self.clock.now() + self.options.lease_s
         track, untrack = [], [name for event in events if (name := _given_way(before, event)) is not None]
         for attempt in (run.attempts[name] for name in sorted(touched)):
             state = _tracked_as(attempt)
             if state is None:
                 untrack.append(attempt.id)
                 continue
-            until = lease_until if state in {"open", "unverified"} else 0.0
-            track.append(Tracked(attempt.id, run.id, state, attempt.intent.hold, self.options.owner, until))
-        return {"track": track, "untrack": untrack}
+            leased = until if state in {"open", "unverified"} else 0.0
+            track.append(Tracked(attempt.id, run.id, state, attempt.intent.hold, self.options.owner, leased))
+        return track, untrack
 
     async def _append(self, append: Append) -> None:
         """As `Ledger.append`; an append that raised may have committed, so the ledger is asked before it is believed.
@@ -190,8 +216,10 @@ def _given_way(before: Run, event: Event) -> str | None:
     return name if earlier is not None and _tracked_as(earlier) == "undelivered" else None
 
 
+_MOVING = frozenset({"intent.recorded"}.union(*NEXT_ATTEMPT.values()))
+"""Kinds of event that move an attempt."""
+
+
 def _subject(event: Event) -> str | None:
     """The attempt whose state the event moves."""
-    if isinstance(event, IntentRecorded) or event.kind.startswith(("attempt.", "receipt.", "evidence.", "outcome.")):
-        return getattr(event, "attempt", None)
-    return None
+    return getattr(event, "attempt", None) if event.kind in _MOVING else None

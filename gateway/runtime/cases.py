@@ -1,7 +1,5 @@
 """A policy's own tests: state and call, judged by the very `decide` of a running gateway."""
 
-from dataclasses import replace
-
 from rpds import HashTrieMap
 
 from gateway.kernel.case import Observed
@@ -74,7 +72,7 @@ def _state(rules: Rules, case: Case, principal: Principal) -> Run:
         event = EvidenceRecorded(verifier=name, verdict=verdict, says="as the case says", started_at=utc(_START))
         evidence = evidence.insert(name, Evidence(1, event, fresh=name not in given.stale))
     spent = Charge(calls=given.calls, mutations=given.mutations)
-    return replace(run, phase=given.phase or run.phase, spent=spent, evidence=evidence)
+    return run._replace(phase=given.phase or run.phase, spent=spent, evidence=evidence)
 
 
 def _outcome(verdict: Verdict) -> str:

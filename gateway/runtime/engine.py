@@ -6,20 +6,18 @@ change what is true, and the agent's next proposal walks this path against it.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Literal
 
 from gateway.kernel.case import Observed
 from gateway.kernel.decide import decide
-from gateway.kernel.reduce import CorruptLedger
-from gateway.kernel.registry import as_pinned
 from gateway.kernel.rules import Rules
-from gateway.kernel.verify import observe, question, settle
 from gateway.model.answer import Refusal, Shown
 from gateway.model.canonical import canonical, parse
 from gateway.model.events import (
+    AttemptResumed,
     Effect,
     Event,
     IntentRecorded,
@@ -33,21 +31,27 @@ from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState, Tracked
-from gateway.model.tool import Answer, NotSent, Tool
-from gateway.ports import Conflict, Dispatch, LedgerUnavailable, NoSuchRun, Occupied, Upstreams
+from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
+from gateway.ports import Caller, LedgerUnavailable, NoSuchRun, Occupied, Upstreams
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
-from gateway.runtime.wire import ANY_DEPTH, Definitions, keyed, made_before, payload_of, stored
+from gateway.runtime.carry import Carrier, Flight, Unrecorded
+from gateway.runtime.wire import ANY_DEPTH, Definitions, made_before, payload_of
 
 _LOG = logging.getLogger("counterfoil.engine")
 
 
-LAST_WORDS_S = 1.0
-"""How long a shutdown waits for the ledger to take what is left; recovery settles the rest."""
+LOOK_S = 1.0
+"""How often it is looked whether a client that was asked something waits for us again."""
+
+
+def run_of(attempt_id: str) -> str:
+    """The run that an attempt belongs to, by its id."""
+    return attempt_id.rpartition(".")[0]
 
 
 class Engine:
-    """Judges, records, dispatches, verifies. One for each process."""
+    """Judges, records, has carried out, tells. One for each process."""
 
     def __init__(self, book: Book, upstreams: Upstreams) -> None:
         self.salt = book.ledger.salt
@@ -57,8 +61,7 @@ class Engine:
         self._clock = book.clock
         self._options = book.options
         self._upstreams = upstreams
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._open: dict[str, str] = {}
+        self.carrier = Carrier(book, upstreams)
         self._definitions = Definitions(self.salt)
 
     # --- runs -------------------------------------------------------------------------------------------------------
@@ -108,39 +111,93 @@ class Engine:
 
     # --- the life of a call -----------------------------------------------------------------------------------------
 
-    async def call(self, proposal: Proposal) -> Shown:
-        """What came of the proposal. Its work goes on and is recorded even if the caller is cancelled.
+    async def call(self, proposal: Proposal, caller: Caller) -> Shown:
+        """What came of the proposal. Its work goes on and is recorded even if the caller is cancelled or gone.
+
+        At our patience limit it is a typed `in_flight`, and the outcome is to be had from `outcome` or by a repeat.
 
         Raises: NoSuchRun, PolicyMissing, CorruptLedger. Everything the world does wrong is in the answer.
         """
-        return await asyncio.shield(self._spawn(self._call(proposal)))
+        flight = Flight(proposal.run, proposal.principal, caller.withdrawal)
+        flight.ended = self.carrier.spawn(self._call(proposal, caller, flight))
+        return await self._patiently(flight, caller, self._patience_s(caller))
 
-    async def _call(self, proposal: Proposal) -> Shown:
-        deliver_by = self._clock.monotonic() + self._options.patience_s
-        tool = await self._upstreams.tool(proposal.tool)
+    def _patience_s(self, caller: Caller) -> float:
+        return self._options.patience_of(str(caller.party.client.get("name")))
+
+    async def _patiently(self, flight: Flight, caller: Caller, patience_s: float) -> Shown:
+        """The outcome, if it comes in time. While the client is asked something, it is not us who keep it waiting."""
+        ended, time = flight.ended, asyncio.get_running_loop().time
+        assert ended is not None  # noqa: S101 - INVARIANT: set by `call`, one line after it was made
+        left = patience_s
+        while not ended.done():
+            since = caller.since()
+            left = LOOK_S if since is None else since + patience_s - time()
+            if left <= 0 and flight.attempt is not None:
+                return await self._where_it_stands(flight.run, flight.attempt)
+            await asyncio.wait({ended}, timeout=left if left > 0 else LOOK_S)
+        return replace(ended.result(), deliver_by=self._clock.monotonic() + max(left, LOOK_S))
+
+    async def outcome(self, attempt_id: str, principal: Principal, caller: Caller) -> Shown:
+        """What came of an attempt of this principal's: its outcome, waited for if it is under way here.
+
+        Raises: NoSuchRun if there is no such attempt or it is another's, PolicyMissing, CorruptLedger.
+        """
+        try:
+            _ = await self._owned(attempt_id, principal)
+            if (flight := self.carrier.open.get(attempt_id)) is not None:
+                return await self._patiently(flight, caller, self._patience_s(caller))
+            return await self._where_it_stands(run_of(attempt_id), attempt_id)
+        except LedgerUnavailable as error:
+            return self._unknown(attempt_id, str(error))
+
+    async def _owned(self, attempt_id: str, principal: Principal) -> Attempt:
+        run = await self._book.fresh_state_of(run_of(attempt_id))
+        owner, attempt = run.principal, run.attempts.get(attempt_id)
+        if owner is None or attempt is None or (owner.tenant, owner.id) != (principal.tenant, principal.id):
+            raise NoSuchRun(f"no attempt `{attempt_id[:128]}` is known")
+        return attempt
+
+    def _unknown(self, attempt_id: str, reason: str) -> Shown:
+        run = Run(run_of(attempt_id))
+        refusal = tell.ledger_unavailable(run, self._policies.current(), "", reason, executed="unknown")
+        return Shown(run.id, attempt=attempt_id, refusal=refusal)
+
+    async def _where_it_stands(self, run_id: str, attempt_id: str) -> Shown:
+        run = await self._book.state_of(run_id)
+        rules, attempt = await self._policies.of(run.policy), run.attempts[attempt_id]
+        return await self._show(run, rules, attempt, replayed=attempt.delivered)
+
+    async def _call(self, proposal: Proposal, caller: Caller, flight: Flight) -> Shown:
+        tool = await self._upstreams.tool(proposal.tool, caller.party)
         seen: list[Run] = []
         try:
             verdict, run, rules = await self._judge(proposal, tool, seen)
-            if isinstance(verdict, IntentRecorded) and tool is not None:
-                shown, run = await self._carry_out(proposal, tool, verdict)
+            if isinstance(verdict, IntentRecorded | AttemptResumed) and tool is not None:
+                attempt = run.attempts[verdict.attempt]
+                answer, run, rules = await self.carrier.carry(proposal, tool, attempt, caller, flight)
+                shown = await self._show(run, rules, run.attempts[attempt.id], replayed=False, answer=answer)
             elif isinstance(verdict, Replayed):
                 shown = await self._replay(run, rules, verdict.attempt)
             else:
                 refusal = tell.refusal(run, rules, verdict, self._options.approve_at, self._options.settle_at)
                 shown = Shown(run.id, refusal=refusal)
-                self._take_up(run, refusal.attempt)
+                self.carrier.take_up(run, refusal.attempt)
         except LedgerUnavailable as error:
-            shown = self._unrecorded(proposal, str(error), executed=made_before(seen, proposal))
+            executed: tell.Executed = "unknown" if isinstance(error, Unrecorded) else made_before(seen, proposal)
+            shown = replace(self._unrecorded(proposal, str(error), executed=executed), attempt=flight.attempt)
             run = Run(proposal.run)
         trace.told(shown, run)
-        return replace(shown, deliver_by=deliver_by)
+        return shown
 
     async def _judge(self, proposal: Proposal, tool: Tool | None, seen: list[Run]) -> tuple[Verdict, Run, Rules]:
         """The verdict, recorded. An intent is durable and its effect is held when this returns.
 
         `seen` gets the state that was judged, for whoever must tell what is known if it cannot be recorded.
         """
-        payloads = {proposal.arguments_digest: canonical(dict(proposal.arguments))}
+        payloads = {proposal.arguments_digest: proposal.spelled or canonical(dict(proposal.arguments))}
+        if proposal.resumes is not None:
+            payloads[proposal.resumes.said] = canonical(dict(proposal.more))
         definition = self._definitions.cite(tool, payloads)
         held: Tracked | None = None
         for _ in range(ROUNDS):
@@ -162,89 +219,15 @@ class Engine:
             return verdict, run, rules  # type: ignore[return-value]  # the same
         raise LedgerUnavailable("the effect's hold changed hands too often")
 
-    async def _carry_out(self, proposal: Proposal, tool: Tool, intent: IntentRecorded) -> tuple[Shown, Run]:
-        """Dispatch once, record the answer, verify it. The intent is on disk."""
-        started = self._clock.monotonic()
-        self._open[intent.attempt] = proposal.run
-        try:
-            answer = await self._dispatch(proposal, tool, intent)
-            elapsed = self._clock.monotonic() - started
-            try:
-                run, rules = await self._receive(proposal.run, intent.attempt, answer, tool, elapsed)
-                run, rules = await self._verify(run, rules, intent.attempt, proposal.arguments)
-            except LedgerUnavailable as error:
-                _ = self._spawn(self._insist(proposal.run, intent.attempt, answer, tool, elapsed))
-                shown = self._unrecorded(proposal, str(error), executed="unknown")
-                return replace(shown, attempt=intent.attempt), Run(proposal.run)
-        finally:
-            self._open.pop(intent.attempt, None)
-        attempt = run.attempts[intent.attempt]
-        return await self._show(run, rules, attempt, replayed=False, answer=answer), run
-
-    async def _dispatch(self, proposal: Proposal, tool: Tool, intent: IntentRecorded) -> Answer:
-        loop = asyncio.get_running_loop()
-        begun = self._clock.monotonic()
-
-        def late(answer: Answer) -> None:
-            elapsed = self._clock.monotonic() - begun
-            loop.call_soon(self._spawn, self._insist(proposal.run, intent.attempt, answer, tool, elapsed))
-
-        with trace.outbound(tool.own_name, tool.upstream, intent.attempt) as span:
-            carried = trace.carrier()
-            rules = await self._policies.of(intent.policy)
-            arguments, meta, headers = keyed(proposal, rules, tool, intent)
-            dispatch = Dispatch(
-                tool=tool,
-                arguments=arguments,
-                timeout_s=intent.timeout_s,
-                meta={**proposal.meta, **meta, **carried},
-                headers={**headers, **carried},
-                late=late,
-            )
-            answer = await self._upstreams.call(dispatch)
-            trace.answered(span, answer)
-        return answer
-
-    async def _receive(
-        self, run_id: str, attempt_id: str, answer: Answer, tool: Tool, elapsed_s: float
-    ) -> tuple[Run, Rules]:
-        cited, payloads = stored(answer, self.salt)
-
-        def received(run: Run, _rules: Rules, now: datetime) -> Sequence[Event]:
-            attempt = run.attempts.get(attempt_id)
-            if attempt is None:
-                raise Conflict(f"the state at hand does not know attempt `{attempt_id}` yet")
-            schema = tool.definition.get("outputSchema")
-            return observe(run, attempt, answer, cited, output_schema=schema, duration_s=elapsed_s, now=now)
-
-        _, run, rules = await self._book.transact(run_id, received, payloads)
-        return run, rules
-
-    async def _verify(self, run: Run, rules: Rules, attempt_id: str, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
-        asked = question(run, attempt_id, rules)
-        if asked is None:
-            return run, rules
-        started, begun = utc(self._clock.now()), self._clock.monotonic()
-        tool = await self._upstreams.tool(asked.rule.probe.tool)
-        answer: Answer = NotSent(f"no upstream offers `{asked.rule.probe.tool}` as policy pins it")
-        if tool is not None and as_pinned(tool, rules.policy):
-            probe = asked.rule.probe.arguments
-            answer = await self._upstreams.call(Dispatch(tool, probe, asked.rule.timeout_s, meta=trace.carrier()))
-        elapsed = self._clock.monotonic() - begun
-        cited, payloads = stored(answer, self.salt)
-
-        def settled(state: Run, judged_by: Rules, now: datetime) -> Sequence[Event]:
-            return settle(
-                state, asked, answer, cited, arguments, judged_by, started_at=started, duration_s=elapsed, now=now
-            )
-
-        _, run, rules = await self._book.transact(run.id, settled, payloads)
-        return run, rules
-
     async def _show(
         self, run: Run, rules: Rules, attempt: Attempt, *, replayed: bool, answer: Answer | None = None
     ) -> Shown:
         """The attempt's outcome, from the answer in hand or from the record of it."""
+        if attempt.state is AttemptState.SUSPENDED and isinstance(answer, InputRequired | TaskStarted):
+            said, asks = tell.record(run, rules, attempt, replayed=False), isinstance(answer, InputRequired)
+            asked = attempt.asked if asks else None
+            awaits: Literal["input", "task"] = "input" if asks else "task"
+            return Shown(run.id, attempt.id, payload_of(answer), record=said, awaits=awaits, round=asked)
         refused = tell.attempt_refusal(run, rules, attempt, self._options.settle_at)
         if refused is not None:
             return Shown(run.id, attempt=attempt.id, refusal=refused)
@@ -263,16 +246,35 @@ class Engine:
     async def _replay(self, run: Run, rules: Rules, attempt_id: str) -> Shown:
         """The recorded outcome; it may be of another run of the same principal, whose client was never told."""
         if attempt_id not in run.attempts:
-            run = await self._book.fresh_state_of(attempt_id.rpartition(".")[0])
+            run = await self._book.fresh_state_of(run_of(attempt_id))
             rules = await self._policies.of(run.policy)
         return await self._show(run, rules, run.attempts[attempt_id], replayed=True)
 
+    async def ended(self, attempt_id: str, principal: Principal, answer: Answer) -> Shown:
+        """The end of an upstream's task is the answer of its attempt: recorded, verified, and what is shown of it.
+
+        Raises: NoSuchRun if there is no such attempt or it is another's, PolicyMissing, CorruptLedger.
+        """
+        try:
+            attempt = await self._owned(attempt_id, principal)
+            if attempt.state is AttemptState.SUSPENDED:
+                await self.carrier.end(attempt, answer)
+            return await self._where_it_stands(run_of(attempt_id), attempt_id)
+        except LedgerUnavailable as error:
+            return self._unknown(attempt_id, str(error))
+
+    def withdraw(self, attempt_id: str, principal: Principal) -> None:
+        """The client wants the attempt stopped, if it is under way here and its own."""
+        flight = self.carrier.open.get(attempt_id)
+        if flight is not None and flight.principal == principal:
+            flight.withdrawal.say(cancelled=True)
+
     def delivered(self, shown: Shown) -> None:
         """The outcome was written to a live client. Recorded soon; if that is lost, it is merely told once more."""
-        final = shown.refusal is None or shown.refusal.executed is True
+        final = shown.awaits is None and (shown.refusal is None or shown.refusal.executed is True)
         in_time = shown.deliver_by is None or self._clock.monotonic() <= shown.deliver_by
-        if shown.attempt is not None and final and in_time:
-            _ = self._spawn(self._record_delivery(shown.run, shown.attempt))
+        if shown.attempt is not None and final and in_time and not self._book.only_read(shown.run, shown.attempt):
+            _ = self.carrier.spawn(self._record_delivery(shown.run, shown.attempt))
 
     async def _record_delivery(self, run_id: str, attempt_id: str) -> None:
         def noted(run: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
@@ -286,108 +288,9 @@ class Engine:
         except LedgerUnavailable as error:
             _LOG.warning("the delivery of %s is not recorded: %s", attempt_id, error)
 
-    async def can_verify(self, run_id: str, attempt_id: str) -> bool:
-        """Whether this gateway reaches the server that the attempt went to, and the one that its verifier asks.
-
-        Asked before the attempt is claimed: whoever cannot judge it must not keep from it those who can.
-
-        Raises: LedgerUnavailable, PolicyMissing, CorruptLedger.
-        """
-        run = await self._book.fresh_state_of(run_id)
-        attempt = run.attempts.get(attempt_id)
-        if attempt is None:
-            raise CorruptLedger(f"run `{run_id}` knows no attempt `{attempt_id}`")
-        asked = question(run, attempt.id, await self._policies.of(run.policy))
-        wanted = [attempt.intent.tool] if asked is None else [attempt.intent.tool, asked.rule.probe.tool]
-        found = [await self._upstreams.tool(name) for name in wanted]
-        served = found[0] is not None and found[0].upstream == attempt.intent.upstream
-        return served and all(tool is not None and tool.healthy for tool in found)
-
-    def waits_for(self, attempt_id: str) -> bool:
-        """Whether the attempt is under way here, whatever its lease says: a suspended machine renews none."""
-        return attempt_id in self._open
-
-    def _take_up(self, run: Run, attempt_id: str | None) -> None:
-        """Somebody waits for a verifier that perhaps nobody is asking, as after a person's word: ask it."""
-        attempt = run.attempts.get(attempt_id or "")
-        if attempt is not None and attempt.unverified and attempt.id not in self._open:
-            _ = self._spawn(self._verify_unowned(run.id, attempt.id))
-
-    async def _verify_unowned(self, run_id: str, attempt_id: str) -> None:
-        now = self._clock.now()
-        try:
-            if not await self.can_verify(run_id, attempt_id):
-                return
-            if await self._ledger.claim(attempt_id, self._options.owner, now, now + self._options.lease_s):
-                _ = await self.verify_again(run_id, attempt_id)
-        except LedgerUnavailable as error:
-            _LOG.warning("%s is not verified yet: %s", attempt_id, error)
-
-    async def verify_again(self, run_id: str, attempt_id: str) -> Run:
-        """A receipt without a verdict gets its verifier asked again.
-
-        Raises: LedgerUnavailable, PolicyMissing.
-        """
-        run = await self._book.fresh_state_of(run_id)
-        body = await self._ledger.payload(run.attempts[attempt_id].intent.arguments)
-        arguments = parse(body) if body is not None else {}
-        return (await self._verify(run, await self._policies.of(run.policy), attempt_id, arguments))[0]
-
-    async def _insist(self, run_id: str, attempt_id: str, answer: Answer, tool: Tool, elapsed_s: float) -> None:
-        """Record a late answer, or one that the ledger would not take: again and again until it is on disk."""
-        pause_s = 0.2
-        while True:
-            try:
-                run, rules = await self._receive(run_id, attempt_id, answer, tool, elapsed_s)
-                arguments = await self._ledger.payload(run.attempts[attempt_id].intent.arguments)
-                await self._verify(run, rules, attempt_id, parse(arguments) if arguments else {})
-            except LedgerUnavailable as error:
-                _LOG.error("the answer of %s is kept in memory until the ledger takes it: %s", attempt_id, error)
-                await self._clock.sleep(pause_s)
-                pause_s = min(pause_s * 2, 5.0)
-            else:
-                return
-
     # --- small things -----------------------------------------------------------------------------------------------
 
     def _unrecorded(self, proposal: Proposal, reason: str, *, executed: tell.Executed) -> Shown:
         rules = self._policies.current()
         refusal: Refusal = tell.ledger_unavailable(Run(proposal.run), rules, proposal.tool, reason, executed=executed)
         return Shown(proposal.run, refusal=refusal)
-
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def keep_leases(self) -> None:
-        """Runs for ever: what we wait for stays ours while we live."""
-        while True:
-            await self._clock.sleep(self._options.lease_s / 3)
-            if self._open:
-                try:
-                    await self._ledger.renew(self._options.owner, self._clock.now() + self._options.lease_s)
-                except LedgerUnavailable as error:
-                    _LOG.warning("leases are not renewed: %s", error)
-
-    async def close(self) -> None:
-        """Calls under way have ended, or are recorded as unknown; nothing of ours runs on."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._options.drain_s)
-        left = dict(self._open)
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=0.5)
-        losing = [self._lose(run, attempt) for attempt, run in left.items()]
-        try:
-            await asyncio.wait_for(asyncio.gather(*losing), LAST_WORDS_S)
-        except TimeoutError:
-            _LOG.warning("the ledger did not take what is left of %d calls; they stay open in it", len(left))
-
-    async def _lose(self, run_id: str, attempt_id: str) -> None:
-        try:
-            await self._book.lose(run_id, attempt_id, "the gateway was shut down while it waited for the answer")
-        except LedgerUnavailable as error:
-            _LOG.warning("%s stays open in the ledger: %s", attempt_id, error)

@@ -51,6 +51,11 @@ class Heads:
                 self._kept.popitem(last=False)
             return head
 
+    def kept(self, run_id: str) -> Run | None:
+        """The run as it was last seen here, if it is kept; perhaps not its latest state."""
+        head = self._kept.get(run_id)
+        return None if head is None else head.run
+
     def forget(self, run_id: str) -> None:
         """Another process may have written to the run: the next reader asks the ledger.
 

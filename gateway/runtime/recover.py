@@ -10,36 +10,36 @@ from gateway.kernel.reduce import CorruptLedger
 from gateway.model.run import AttemptState, Tracked
 from gateway.ports import LedgerUnavailable
 from gateway.runtime.book import Book
-from gateway.runtime.engine import Engine
+from gateway.runtime.carry import Carrier
 from gateway.runtime.policies import PolicyMissing
 
 _LOG = logging.getLogger("counterfoil.recover")
 
 
-async def sweep(book: Book, engine: Engine) -> int:
+async def sweep(book: Book, carrier: Carrier) -> int:
     """How many attempts were settled: reads abandoned, writes unknown and held, verifiers asked again."""
     now = book.clock.now()
     settled = 0
     for tracked in await book.ledger.tracked(expired_at=now):
-        if tracked.state in {"unknown", "undelivered"} or engine.waits_for(tracked.attempt):
+        if tracked.state in {"unknown", "undelivered"} or carrier.waits_for(tracked.attempt):
             continue  # a person's to settle, its client's to ask for, or our own and alive
         try:
-            if tracked.state == "unverified" and not await engine.can_verify(tracked.run, tracked.attempt):
+            if tracked.state == "unverified" and not await carrier.can_verify(tracked.run, tracked.attempt):
                 continue  # another gateway serves what it has to be judged by
             if await book.ledger.claim(tracked.attempt, book.options.owner, now, now + book.options.lease_s):
-                settled += await _settle(book, engine, tracked)
+                settled += await _settle(book, carrier, tracked)
         except (CorruptLedger, PolicyMissing) as error:
             _LOG.error("attempt %s cannot be settled: %s", tracked.attempt, error)
     return settled
 
 
-async def _settle(book: Book, engine: Engine, tracked: Tracked) -> int:
+async def _settle(book: Book, carrier: Carrier, tracked: Tracked) -> int:
     run = await book.fresh_state_of(tracked.run)
     attempt = run.attempts.get(tracked.attempt)
     if attempt is None:
         raise CorruptLedger(f"run `{tracked.run}` knows no such attempt")
     if attempt.unverified:
-        return int((await engine.verify_again(run.id, attempt.id)).attempts[attempt.id].settled)
+        return int((await carrier.verify_again(run.id, attempt.id)).attempts[attempt.id].settled)
     waits = attempt.state is AttemptState.SUSPENDED and attempt.suspended_until is not None
     if waits and attempt.suspended_until is not None and attempt.suspended_until.timestamp() > book.clock.now():
         return 0
@@ -47,11 +47,11 @@ async def _settle(book: Book, engine: Engine, tracked: Tracked) -> int:
     return 1
 
 
-async def keep_sweeping(book: Book, engine: Engine) -> None:
+async def keep_sweeping(book: Book, carrier: Carrier) -> None:
     """Runs for ever: one sweep for each lease time."""
     while True:
         try:
-            if count := await sweep(book, engine):
+            if count := await sweep(book, carrier):
                 _LOG.info("settled %d attempts that were left open", count)
         except LedgerUnavailable as error:
             _LOG.warning("recovery waits for the ledger: %s", error)

@@ -8,6 +8,7 @@ from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, PolicyRef, R
 from gateway.model.events import (
     TERMINAL,
     ApprovalRequested,
+    AttemptResumed,
     Charge,
     Denied,
     Held,
@@ -23,7 +24,8 @@ NEXT_STEP: Mapping[Outcome, str] = {
     Outcome.INVALID_ARGUMENTS: "Correct the arguments that are listed and call again.",
     Outcome.CONFLICT: "Use a new idempotency key for a new call, or the first arguments for the same call.",
     Outcome.HELD: "Do not try another way to the same effect. Tell the user that a person must settle that attempt.",
-    Outcome.IN_FLIGHT: "Wait, then repeat this call unchanged to get its outcome.",
+    Outcome.IN_FLIGHT: "Wait, then get its outcome: call `gateway__result` with the attempt's id, or repeat this call "
+    "unchanged.",
     Outcome.NEEDS_APPROVAL: "Do not try another way. Tell the user that a person must approve; then repeat this call "
     "unchanged.",
     Outcome.RATE_LIMITED: "Wait, then repeat this call.",
@@ -44,6 +46,14 @@ NEXT_STEP: Mapping[Outcome, str] = {
 """What the client may do now, for each outcome."""
 
 Executed = Literal[True, False, "unknown"]
+
+RETRY_S = 5.0
+"""What a call under way suggests as a pause."""
+
+_WAITING = {
+    "input": "the upstream waits for input that the client was asked for",
+    "task": "the upstream made a task of this call and has not finished it",
+}
 
 
 def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str, settle_at: str) -> Refusal:
@@ -71,8 +81,8 @@ def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str, settle_at
             approval = _handle(run, verdict.approval, approve_at)
             said = {"outcome": Outcome.NEEDS_APPROVAL, "reason": verdict.reason, "approval": approval}
             return _said(base | said)
-        case IntentRecorded() | Replayed():
-            raise AssertionError("an intent or a replay is answered by its attempt")
+        case IntentRecorded() | AttemptResumed() | Replayed():
+            raise AssertionError("what is sent, or was, is answered by its attempt")
         case _:
             assert_never(verdict)
 
@@ -88,6 +98,8 @@ def stopped(run: Run, rules: Rules, tool: str) -> Refusal:
 
 def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str) -> Refusal | None:
     """The typed answer where the attempt did not end as its upstream said; None where its result may be shown."""
+    if _speaks_for_itself(attempt):
+        return None
     intent = attempt.intent
     base = _base(run, rules, intent.tool, intent.transition) | {"attempt": attempt.id}
     match attempt.state:
@@ -99,8 +111,9 @@ def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str) ->
         case AttemptState.REFUTED:
             return _said(base | {"outcome": Outcome.DENIED, "reason": "it was proven that this call did not happen"})
         case AttemptState.OPEN | AttemptState.SUSPENDED:
-            reason = "the upstream has not finished this call"
-            return _said(base | {"outcome": Outcome.IN_FLIGHT, "executed": "unknown", "reason": reason})
+            reason = _WAITING.get(attempt.awaits or "", "the upstream has not finished this call")
+            waits = {"outcome": Outcome.IN_FLIGHT, "executed": "unknown", "retry_after_s": RETRY_S}
+            return _said(base | waits | {"reason": reason})
         case AttemptState.ANSWERED:
             return _unproven(run, attempt, base)
         case _:
@@ -123,14 +136,18 @@ def _settle(advice: str, attempt_id: str | None, settle_at: str) -> str:
     return f"{advice} A person settles it, after looking, with `{command}`."
 
 
-def _unproven(run: Run, attempt: Attempt, base: dict[str, Any]) -> Refusal | None:
+def _speaks_for_itself(attempt: Attempt) -> bool:
+    """Its result was seen, and no verifier has found anything wrong with it."""
+    answered = attempt.state is AttemptState.ANSWERED and attempt.result is not None
+    return answered and (attempt.evidence is None or attempt.verdict == "pass")
+
+
+def _unproven(run: Run, attempt: Attempt, base: dict[str, Any]) -> Refusal:
     if attempt.result is None:
         reason = "a person settled that this call happened; its result was never seen"
         go_on = "It happened. Go on from there, and look with a read if you need its result; do not repeat it."
         settled = {"outcome": Outcome.HELD, "executed": True, "reason": reason, "next": go_on}
         return _said(base | settled | {"evidence": _evidence(run, attempt)})
-    if attempt.evidence is None or attempt.verdict == "pass":
-        return None
     cited = _evidence(run, attempt)
     failed: dict[str, Any] = {
         "outcome": Outcome.VERIFICATION_FAILED,
@@ -172,7 +189,7 @@ def record(run: Run, rules: Rules, attempt: Attempt, *, replayed: bool) -> dict[
         "run": run.id,
         "attempt": attempt.id,
         "phase": run.phase,
-        "budget": _budget(run, rules, attempt.intent.charge).model_dump(),
+        "budget": {"charged": dict(vars(attempt.intent.charge)), "left": _left(run, rules)},
     }
     if attempt.evidence is not None:
         said["evidence"] = [cited.model_dump() for cited in _evidence(run, attempt)]
@@ -206,15 +223,19 @@ def _said(parts: dict[str, Any]) -> Refusal:
 
 
 def _budget(run: Run, rules: Rules, charged: Charge | None) -> BudgetLeft:
+    return BudgetLeft(charged=dict(vars(charged)) if charged else {}, left=_left(run, rules))
+
+
+def _left(run: Run, rules: Rules) -> dict[str, float]:
     limits = rules.policy.budgets
     left: dict[str, float] = {}
     if limits.calls is not None:
-        left["calls"] = max(0, limits.calls - run.spent.calls)
+        left["calls"] = float(max(0, limits.calls - run.spent.calls))
     if limits.mutations is not None:
-        left["mutations"] = max(0, limits.mutations - run.spent.mutations)
+        left["mutations"] = float(max(0, limits.mutations - run.spent.mutations))
     if limits.elapsed_s is not None and run.opened_at is not None and run.last_at is not None:
         left["elapsed_s"] = round(max(0.0, limits.elapsed_s - (run.last_at - run.opened_at).total_seconds()), 1)
-    return BudgetLeft(charged=charged.model_dump() if charged else {}, left=left)
+    return left
 
 
 def _handle(run: Run, approval_id: str | None, approve_at: str) -> ApprovalHandle | None:

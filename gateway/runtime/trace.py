@@ -71,9 +71,11 @@ def outbound(tool: str, upstream: str, attempt: str) -> Iterator[Span]:
         "counterfoil.upstream.name": upstream,
         "counterfoil.intent.id": attempt,
     }
-    with _TRACER.start_as_current_span(
-        f"tools/call {tool}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
-    ) as span:
+    span = _TRACER.start_span(f"tools/call {tool}", kind=SpanKind.CLIENT, attributes=attributes)
+    if span is trace.get_current_span():
+        yield span  # without an SDK no span is made: this one is current already, and not ours to end
+        return
+    with trace.use_span(span, end_on_exit=True, record_exception=False):
         yield span
 
 

@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.kernel.reduce import joined
-from gateway.kernel.registry import registered
 from gateway.kernel.rules import Rules
 from gateway.kernel.verify import Cited
 from gateway.model.canonical import Digest, canonical, digest_bytes
-from gateway.model.events import IntentRecorded
 from gateway.model.proposal import Proposal
 from gateway.model.run import Run
 from gateway.model.tool import Answer, InputRequired, ProtocolError, TaskStarted, Tool, ToolResult
@@ -30,17 +28,16 @@ def payload_of(answer: Answer | None) -> Mapping[str, Any] | None:
 
 
 def keyed(
-    proposal: Proposal, rules: Rules, tool: Tool, intent: IntentRecorded
+    proposal: Proposal, rules: Rules, tool: Tool, attempt: str
 ) -> tuple[Mapping[str, Any], dict[str, Any], dict[str, str]]:
     """Arguments, `_meta` and headers, with our key where the registry says that the upstream honours one."""
-    place = registered(tool, rules.policy).rule.idempotency_key
+    place = rules.ruled(tool).registered.rule.idempotency_key
     arguments: Mapping[str, Any] = proposal.arguments
     if place is None:
         return arguments, {}, {}
-    key = f"{intent.attempt}"
     if place.argument is not None:
-        return {**arguments, place.argument: key}, {}, {}
-    return arguments, {place.meta: key} if place.meta else {}, {place.header: key} if place.header else {}
+        return {**arguments, place.argument: attempt}, {}, {}
+    return arguments, {place.meta: attempt} if place.meta else {}, {place.header: attempt} if place.header else {}
 
 
 def stored(answer: Answer, salt: bytes) -> tuple[Cited | None, dict[Digest, bytes]]:

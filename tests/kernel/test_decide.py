@@ -20,6 +20,7 @@ from gateway.model.events import (
     ApprovalRequested,
     AttemptAbandoned,
     AttemptRefuted,
+    AttemptResumed,
     AttemptUnknown,
     AttemptUnsent,
     Denied,
@@ -88,6 +89,8 @@ def brief(verdict: Verdict) -> tuple[Any, ...]:
             return ("asked", verdict.rule)
         case IntentRecorded():
             return ("allowed", verdict.transition, verdict.charge.calls, verdict.charge.mutations)
+        case AttemptResumed():
+            return ("resumed", verdict.attempt)
 
 
 PHASED = {
@@ -253,6 +256,13 @@ def test_the_order_of_the_checks_is_the_design() -> None:
     assert list(CHECKS) == [
         "key", "run", "tool", "schema", "phase", "authority", "conditions", "holds", "budget", "approval"
     ]  # fmt: skip
+
+
+def test_every_check_records_its_own_finding_under_its_own_name() -> None:
+    for fields, proposed in (({}, WRITE), (GUARDED, world.proposal("pay", {"amount": 1})), (PHASED, WRITE)):
+        rules = world.rules(**fields)
+        verdict = judge(world.opened(rules), rules, proposed)
+        assert [one.check for one in verdict.checks] == list(CHECKS)[: len(verdict.checks)]
 
 
 def test_arguments_that_break_the_schema_are_told_path_by_path() -> None:

@@ -14,7 +14,7 @@ from gateway.model.events import (
     RunStopped,
 )
 from gateway.model.record import GENESIS, Record, encode, link, utc
-from gateway.model.run import AttemptState, Run, RunState
+from gateway.model.run import AttemptState, Intent, Run, RunState
 from tests import world
 from tests.kernel.test_decide import WRITE, intended, judge, receipt
 
@@ -111,3 +111,14 @@ def test_an_attempt_cannot_be_intended_twice() -> None:
 
 def test_an_unopened_run_has_no_state() -> None:
     assert Run("run_1").state is RunState.UNOPENED
+
+
+def test_what_the_checks_saw_of_a_call_does_not_stay_in_memory_with_it() -> None:
+    assert set(Intent._fields).isdisjoint({"checks", "observed", "attribution"})
+    assert set(Intent._fields) < set(IntentRecorded.model_fields)
+    rules = world.rules()
+    verdict = judge(world.opened(rules), rules, WRITE)
+    attempt = world.after(world.opened(rules), verdict).attempts["run_1.2"]
+    assert {name: getattr(verdict, name) for name in Intent._fields if name != "key"} == {
+        name: value for name, value in attempt.intent._asdict().items() if name != "key"
+    }

@@ -52,6 +52,17 @@ async def test_a_refused_step_takes_nothing_with_it(sqlite: SqliteLedger, path: 
     assert [len(await sqlite.read(run)) for run in ("run_1", "run_2", "run_3")] == [2, 0, 1]
 
 
+async def test_a_step_that_is_refused_half_way_leaves_nothing_behind(sqlite: SqliteLedger, path: Path) -> None:
+    line, other = Line("run_1"), Line("run_2")
+    await sqlite.append(line.tracking(attempt("att_1", hold="pay alice")))
+    await sqlite.append(other.tracking(attempt("att_2", "run_2")))
+    half = Line("run_2", other.expected).tracking(attempt("att_3", "run_2", hold="pay alice"), untrack=["att_2"])
+    came = await all_queued(sqlite, path, [line.step(), half, other.step(), Line("run_3").step()])
+    assert [type(one) for one in came] == [type(None), Occupied, type(None), type(None)]
+    assert [one.attempt for one in await sqlite.tracked()] == ["att_1", "att_2"]
+    assert [len(await sqlite.read(run)) for run in ("run_1", "run_2", "run_3")] == [2, 2, 1]
+
+
 async def test_a_step_that_sqlite_cannot_store_is_refused_alone(sqlite: SqliteLedger, path: Path) -> None:
     nan = Line("run_1").tracking(attempt("att_1", lease_until=float("nan")))
     came = await all_queued(sqlite, path, [Line("run_0").step(), nan, Line("run_2").step()])

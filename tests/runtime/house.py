@@ -42,11 +42,12 @@ class House:
         run: str = "run_1",
         key: Key | None = None,
         deliver: bool = True,
+        caller: world.PatientCaller | None = None,
     ) -> Shown:
         proposed = world.proposal(name, arguments, run=run, key=key)
         proposed = replace(proposed, arguments_digest=digest(dict(proposed.arguments), self.ledger.salt))
         with anyio.fail_after(5):
-            shown = await self.engine.call(proposed)
+            shown = await self.engine.call(proposed, caller or world.PatientCaller())
             if deliver:
                 self.engine.delivered(shown)
                 await self.settle()
@@ -82,7 +83,7 @@ async def house(
     try:
         yield built
     finally:
-        await engine.close()
+        await engine.carrier.close()
 
 
 def outcome(shown: Shown) -> str:

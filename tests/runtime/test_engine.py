@@ -232,11 +232,11 @@ async def test_what_a_dead_gateway_left_is_settled_after_its_lease_and_not_befor
         left = [asyncio.ensure_future(dead.call("write", {"a": 1})), asyncio.ensure_future(dead.call("read"))]
         await dead.settle()
         assert len(upstreams.sent) == 2
-        assert await sweep(alive.book, alive.engine) == 0
+        assert await sweep(alive.book, alive.engine.carrier) == 0
         await alive.open("run_2")
         assert outcome(await alive.call("write", {"a": 1}, run="run_2")) == "held"
         clock.tell(16)
-        assert await sweep(alive.book, alive.engine) == 2
+        assert await sweep(alive.book, alive.engine.carrier) == 2
         states = {one.intent.tool: one.state for one in (await alive.book.state_of("run_1")).attempts.values()}
         assert states == {"write": AttemptState.UNKNOWN, "read": AttemptState.ABANDONED}
         assert outcome(await alive.call("write", {"a": 1}, run="run_2")) == "held"

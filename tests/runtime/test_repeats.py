@@ -60,7 +60,7 @@ async def test_a_gateway_of_another_server_never_judges_an_attempt_by_its_own_wo
         other = world.ScriptedUpstreams()
         other.offer(*(replace(tool, upstream="other") for tool in dead.upstreams.tools.values()))
         async with house(ledger, "other", other, clock, **VERIFIED) as stranger:
-            assert await sweep(stranger.book, stranger.engine) == 0
+            assert await sweep(stranger.book, stranger.engine.carrier) == 0
             assert other.sent == []
             assert [one.state for one in await ledger.tracked(expired_at=clock.now())] == ["unverified"]
             run = await stranger.book.fresh_state_of("run_1")
@@ -141,7 +141,7 @@ async def test_a_state_that_is_behind_the_ledger_is_read_again_and_loses_no_rece
             return world.ok()
 
         it.upstreams.will("write", forgetful)
-        assert (await it.engine.call(proposed)).result == world.ok().result
+        assert (await it.engine.call(proposed, world.PatientCaller())).result == world.ok().result
 
 
 async def test_a_verifier_never_asks_a_tool_that_is_not_as_policy_pins_it() -> None:

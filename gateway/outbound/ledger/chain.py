@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gateway.model.record import GENESIS, Record, decode, encode, link
+from gateway.model.record import GENESIS, Record, decode, link
 from gateway.ports import Append, Conflict, LedgerUnavailable
 
 UNOPENED = (0, GENESIS)
@@ -28,8 +28,8 @@ def entries(step: Append) -> Sequence[Entry]:
     for record in step.records:
         if (record.run, record.seq, record.previous) != (step.run, version + 1, head):
             raise ValueError(f"record `{record.id}` does not continue run `{step.run}` after {version} records")
-        body = encode(record)
-        version, head = version + 1, link(body)
+        body, linked = record.sealed
+        version, head = version + 1, linked
         made.append(Entry(record, body, head))
     for tracked in step.track:
         if tracked.run != step.run:

@@ -4,11 +4,17 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import TypeAlias
 
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
-from gateway.outbound.ledger.chain import UNOPENED, Entry, check_expected, decoded, entries
+from gateway.outbound.ledger.chain import UNOPENED, check_expected, decoded, entries
 from gateway.ports import Append, LedgerUnavailable, Occupied, Tracked
+
+_Line: TypeAlias = tuple[str, bytes, str]
+"""What a file would have of a record: its kind, body and link. A plain tuple of those is not visited by the garbage
+collector; records are many objects, and it would go through all of them again and again."""
 
 
 class MemoryLedger:
@@ -22,10 +28,12 @@ class MemoryLedger:
         self.trouble: str | None = None
         """While set, every call raises `LedgerUnavailable` with these words, and writes nothing."""
         self._salt = secrets.token_bytes(32) if salt is None else salt
-        self._log: list[Entry] = []
-        self._runs: dict[str, list[Entry]] = {}
+        self._log: list[_Line] = []
+        self._runs: dict[str, list[_Line]] = {}
         self._payloads: dict[Digest, bytes] = {}
         self._attempts: dict[str, Tracked] = {}
+        self._holders: dict[Digest, str] = {}
+        """Hold to the attempt that has it."""
 
     @property
     def salt(self) -> bytes:
@@ -37,25 +45,33 @@ class MemoryLedger:
         made = entries(step)
         self._check_available()
         run = self._runs.get(step.run, [])
-        check_expected(step, (len(run), run[-1].link) if run else UNOPENED)
-        self._attempts = _tracking(self._attempts, step)
+        check_expected(step, (len(run), run[-1][2]) if run else UNOPENED)
+        self._check_holds(step)
         # Nothing below can fail: the step is applied whole, or was refused above.
-        self._runs.setdefault(step.run, run).extend(made)
-        self._log.extend(made)
+        lines = [(entry.record.event.kind, entry.body, entry.link) for entry in made]
+        self._runs.setdefault(step.run, run).extend(lines)
+        self._log.extend(lines)
         for digest, body in step.payloads.items():
             self._payloads.setdefault(digest, bytes(body))
+        for attempt in step.untrack:
+            self._release(self._attempts.pop(attempt, None))
+        for tracked in step.track:
+            self._release(self._attempts.get(tracked.attempt))
+            self._attempts[tracked.attempt] = tracked  # one that is already tracked keeps its age
+            if tracked.hold is not None:
+                self._holders[tracked.hold] = tracked.attempt
         await asyncio.sleep(0)
 
     async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
         """As `Ledger.read`."""
         self._check_available()
-        return [(decoded(entry.body, entry.link), entry.body) for entry in self._runs.get(run, [])[after:]]
+        return [(decoded(body, link), body) for _, body, link in self._runs.get(run, [])[after:]]
 
     async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
         """As `Ledger.find`."""
         self._check_available()
-        found = (entry for entry in reversed(self._log) if entry.record.event.kind in kinds)
-        return [decoded(entry.body, entry.link) for entry, _ in zip(found, range(limit), strict=False)]
+        found = (line for line in reversed(self._log) if line[0] in kinds)
+        return [decoded(body, link) for _, body, link in islice(found, limit)]
 
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
@@ -95,18 +111,26 @@ class MemoryLedger:
         if self.trouble is not None:
             raise LedgerUnavailable(self.trouble)
 
+    def _check_holds(self, step: Append) -> None:
+        """No two attempts would have the same hold after the step.
 
-def _tracking(attempts: dict[str, Tracked], step: Append) -> dict[str, Tracked]:
-    """What is tracked after the step; an attempt that is already tracked keeps its age.
+        Raises: Occupied.
+        """
+        new: dict[str, Tracked] = {}
+        for tracked in step.track:
+            if tracked.hold is not None:
+                holder = self._holders.get(tracked.hold)
+                if holder is not None and holder not in step.untrack and holder not in new:
+                    _check_same(tracked, self._attempts[holder])
+                for other in new.values():
+                    _check_same(tracked, other)
+            new[tracked.attempt] = tracked
 
-    Raises: Occupied.
-    """
-    if not step.track and not step.untrack:
-        return attempts
-    after = {name: tracked for name, tracked in attempts.items() if name not in step.untrack}
-    for tracked in step.track:
-        for other in after.values():
-            if tracked.hold is not None and other.hold == tracked.hold and other.attempt != tracked.attempt:
-                raise Occupied(other)
-        after[tracked.attempt] = tracked
-    return after
+    def _release(self, tracked: Tracked | None) -> None:
+        if tracked is not None and tracked.hold is not None:
+            self._holders.pop(tracked.hold, None)
+
+
+def _check_same(tracked: Tracked, other: Tracked) -> None:
+    if other.hold == tracked.hold and other.attempt != tracked.attempt:
+        raise Occupied(other)

@@ -189,14 +189,15 @@ async def _attach(path: Path, reader: aiosqlite.Connection) -> None:
 
 def _append(step: Append, made: Sequence[Entry], db: sqlite3.Connection) -> None:
     check_expected(step, db.execute(_HEAD, (step.run,)).fetchone() or UNOPENED)
-    for record, body, link in made:
-        db.execute(_ADD_EVENT, (step.run, record.seq, record.event.kind, link, body))
-    for item in step.payloads.items():
-        db.execute(_ADD_PAYLOAD, item)
+    # First what another run may forbid: a step that is refused has then written nothing that must be undone.
     for attempt in step.untrack:
         db.execute(_UNTRACK, (attempt,))
     for tracked in step.track:
         _track(tracked, db)
+    for record, body, link in made:
+        db.execute(_ADD_EVENT, (step.run, record.seq, record.event.kind, link, body))
+    for item in step.payloads.items():
+        db.execute(_ADD_PAYLOAD, item)
 
 
 def _track(tracked: Tracked, db: sqlite3.Connection) -> None:

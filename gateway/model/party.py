@@ -1,0 +1,22 @@
+"""Who is on the other side of the relay: one client, and what upstreams may ask of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One client, as well as it lets itself be told apart. Nothing in it grants anything.
+
+    A server of the older era keeps state for each of its connections, so each party has connections of its own.
+    """
+
+    key: str
+    """The legacy session, the stdio process, or what tells modern clients apart (principal, run, conversation)."""
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    """As the client declared them: for its session, or on this very request."""
+    client: Mapping[str, Any] = field(default_factory=dict)
+    """Its `clientInfo`; empty if it gave none."""
+    modern: bool = False
+    """Whether it speaks MCP 2026-07-28. A server of both eras is spoken to in the client's."""

@@ -1,0 +1,68 @@
+"""The canonical form of what is ours, fast: the same bytes as `canonical(model.model_dump(mode="json"))`.
+
+The standard library takes a quarter of a call's CPU for it. orjson takes a tenth of that, and agrees with it in all
+but three things: how floats are spelled, what becomes of NaN, and integers beyond 64 bits. So floats are spelled by
+Python wherever a field's type lets one in, and all that orjson or we do not know goes the long way, which defines the
+form. Never used to parse: orjson makes a float of a large integer.
+"""
+
+import math
+from typing import Any, get_args
+
+import orjson
+from pydantic import BaseModel
+
+from gateway.model.canonical import canonical
+
+_FORM = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
+
+
+def spelled(model: BaseModel) -> bytes:
+    """The canonical form of a model.
+
+    Raises: ValueError for what has none: half a surrogate pair, a value that is not JSON.
+    """
+    try:
+        return orjson.dumps(_fields(model), _fields, _FORM)
+    except orjson.JSONEncodeError:
+        return canonical(model.model_dump(mode="json"))
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields of a model, one level deep. For any other value it raises, and the long way is taken."""
+    fields: dict[str, Any] = value.__dict__
+    for name in _loose(type(value)):
+        if fields[name]:
+            fields = {**fields, name: _exact(fields[name])}
+    return fields
+
+
+_LOOSE: dict[type[BaseModel], tuple[str, ...]] = {}
+
+
+def _loose(model: type[BaseModel]) -> tuple[str, ...]:
+    """The fields of a kind of model that may hold a float, or anything."""
+    known = _LOOSE.get(model)
+    if known is None:
+        loose = (name for name, one in model.model_fields.items() if _lets_in_floats(one.annotation))
+        known = _LOOSE[model] = tuple(loose)
+    return known
+
+
+def _lets_in_floats(annotation: Any) -> bool:
+    return annotation in {float, Any} or any(map(_lets_in_floats, get_args(annotation)))
+
+
+def _exact(value: Any) -> Any:
+    """The value with each float as Python spells it."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("not a finite number")
+        return orjson.Fragment(float.__repr__(value))
+    if isinstance(value, dict):
+        return {name: _exact(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_exact(part) for part in value]
+    raise TypeError("not plain JSON")

@@ -1,0 +1,272 @@
+"""What is sent, and what becomes of its answer: dispatch once, record the receipt, verify. The intent is on disk.
+
+Whatever was begun here is carried to its end whether or not somebody still waits for it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from gateway.kernel.reduce import CorruptLedger
+from gateway.kernel.registry import as_pinned
+from gateway.kernel.rules import Rules
+from gateway.kernel.verify import observe, question, settle
+from gateway.model.answer import Shown
+from gateway.model.canonical import parse
+from gateway.model.events import Effect, Event
+from gateway.model.principal import Principal
+from gateway.model.proposal import Proposal
+from gateway.model.record import utc
+from gateway.model.run import Attempt, Run
+from gateway.model.tool import Answer, NotSent, Tool
+from gateway.ports import Caller, Conflict, Dispatch, LedgerUnavailable, Upstreams, Withdrawal
+from gateway.runtime import trace
+from gateway.runtime.book import Book
+from gateway.runtime.wire import keyed, stored
+
+_LOG = logging.getLogger("counterfoil.engine")
+
+LAST_WORDS_S = 1.0
+"""How long a shutdown waits for the ledger to take what is left; recovery settles the rest."""
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A call under way here."""
+
+    run: str
+    principal: Principal
+    withdrawal: Withdrawal
+    attempt: str | None = None
+    """None until its intent is on disk."""
+    ended: "asyncio.Task[Shown] | None" = field(default=None, repr=False)
+
+
+class Unrecorded(LedgerUnavailable):
+    """The call was sent and has its answer, which the ledger does not take now; it is kept until it does."""
+
+
+class Carrier:
+    """Carries attempts from their intent to their evidence. One for each process."""
+
+    def __init__(self, book: Book, upstreams: Upstreams) -> None:
+        self._book = book
+        self._ledger = book.ledger
+        self._policies = book.policies
+        self._clock = book.clock
+        self._options = book.options
+        self._upstreams = upstreams
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.open: dict[str, Flight] = {}
+        """Calls under way, by attempt id."""
+
+    # --- one attempt ------------------------------------------------------------------------------------------------
+
+    async def carry(
+        self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller, flight: Flight
+    ) -> tuple[Answer, Run, Rules]:
+        """Dispatch once, record the answer, verify it. The intent, or the next round of it, is on disk.
+
+        Raises: Unrecorded.
+        """
+        started, name = self._clock.monotonic(), attempt.id
+        self.open[name], flight.attempt = flight, name
+        try:
+            answer = await self._dispatch(proposal, tool, attempt, caller)
+            elapsed = self._clock.monotonic() - started
+            try:
+                run, rules = await self._receive(proposal.run, name, answer, tool, elapsed)
+                run, rules = await self._verify(run, rules, name, proposal.arguments)
+            except LedgerUnavailable as error:
+                _ = self.spawn(self._insist(proposal.run, name, answer, tool, elapsed))
+                raise Unrecorded(str(error)) from error
+        finally:
+            self.open.pop(name, None)
+        return answer, run, rules
+
+    async def _dispatch(self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller) -> Answer:
+        loop = asyncio.get_running_loop()
+        begun = self._clock.monotonic()
+
+        def late(answer: Answer) -> None:
+            elapsed = self._clock.monotonic() - begun
+            loop.call_soon(self.spawn, self._insist(proposal.run, attempt.id, answer, tool, elapsed))
+
+        with trace.outbound(tool.own_name, tool.upstream, attempt.id) as span:
+            carried = trace.carrier()
+            rules = await self._policies.of(attempt.intent.policy)
+            arguments, meta, headers = keyed(proposal, rules, tool, attempt.id)
+            dispatch = Dispatch(
+                tool=tool,
+                arguments=arguments,
+                timeout_s=attempt.intent.timeout_s,
+                meta={**proposal.meta, **meta, **carried},
+                headers={**headers, **carried},
+                late=late,
+                caller=caller,
+                heed_loss=attempt.intent.effect is Effect.READ,
+                more=proposal.more,
+            )
+            answer = await self._upstreams.call(dispatch)
+            trace.answered(span, answer)
+        return answer
+
+    async def _receive(
+        self, run_id: str, attempt_id: str, answer: Answer, tool: Tool, elapsed_s: float
+    ) -> tuple[Run, Rules]:
+        cited, payloads = stored(answer, self._ledger.salt)
+
+        def received(run: Run, _rules: Rules, now: datetime) -> Sequence[Event]:
+            attempt = run.attempts.get(attempt_id)
+            if attempt is None:
+                raise Conflict(f"the state at hand does not know attempt `{attempt_id}` yet")
+            schema = tool.definition.get("outputSchema")
+            return observe(run, attempt, answer, cited, output_schema=schema, duration_s=elapsed_s, now=now)
+
+        _, run, rules = await self._book.transact(run_id, received, payloads)
+        return run, rules
+
+    async def _verify(self, run: Run, rules: Rules, attempt_id: str, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
+        asked = question(run, attempt_id, rules)
+        if asked is None:
+            return run, rules
+        started, begun = utc(self._clock.now()), self._clock.monotonic()
+        tool = await self._upstreams.tool(asked.rule.probe.tool)
+        answer: Answer = NotSent(f"no upstream offers `{asked.rule.probe.tool}` as policy pins it")
+        if tool is not None and as_pinned(tool, rules.policy):
+            probe = asked.rule.probe.arguments
+            answer = await self._upstreams.call(Dispatch(tool, probe, asked.rule.timeout_s, meta=trace.carrier()))
+        elapsed = self._clock.monotonic() - begun
+        cited, payloads = stored(answer, self._ledger.salt)
+
+        def settled(state: Run, judged_by: Rules, now: datetime) -> Sequence[Event]:
+            return settle(
+                state, asked, answer, cited, arguments, judged_by, started_at=started, duration_s=elapsed, now=now
+            )
+
+        _, run, rules = await self._book.transact(run.id, settled, payloads)
+        return run, rules
+
+    async def _insist(self, run_id: str, attempt_id: str, answer: Answer, tool: Tool, elapsed_s: float) -> None:
+        """Record a late answer, or one that the ledger would not take: again and again until it is on disk."""
+        pause_s = 0.2
+        while True:
+            try:
+                run, rules = await self._receive(run_id, attempt_id, answer, tool, elapsed_s)
+                arguments = await self._ledger.payload(run.attempts[attempt_id].intent.arguments)
+                await self._verify(run, rules, attempt_id, parse(arguments) if arguments else {})
+            except LedgerUnavailable as error:
+                _LOG.error("the answer of %s is kept in memory until the ledger takes it: %s", attempt_id, error)
+                await self._clock.sleep(pause_s)
+                pause_s = min(pause_s * 2, 5.0)
+            else:
+                return
+
+    async def end(self, attempt: Attempt, answer: Answer) -> None:
+        """The answer of a suspended attempt, seen by whoever relays its upstream's task, is recorded and verified.
+
+        Raises: LedgerUnavailable; it is kept then until the ledger takes it.
+        """
+        name, intent = attempt.id, attempt.intent
+        tool = await self._upstreams.tool(intent.tool) or Tool(intent.tool, intent.upstream or "", intent.tool, {})
+        elapsed = max(0.0, self._clock.now() - attempt.at.timestamp())
+        run_id = name.rpartition(".")[0]
+        try:
+            run, rules = await self._receive(run_id, name, answer, tool, elapsed)
+            arguments = await self._ledger.payload(intent.arguments)
+            await self._verify(run, rules, name, parse(arguments) if arguments else {})
+        except LedgerUnavailable:
+            _ = self.spawn(self._insist(run_id, name, answer, tool, elapsed))
+            raise
+
+    # --- verifiers that nobody asks ---------------------------------------------------------------------------------
+
+    async def can_verify(self, run_id: str, attempt_id: str) -> bool:
+        """Whether this gateway reaches the server that the attempt went to, and the one that its verifier asks.
+
+        Asked before the attempt is claimed: whoever cannot judge it must not keep from it those who can.
+
+        Raises: LedgerUnavailable, PolicyMissing, CorruptLedger.
+        """
+        run = await self._book.fresh_state_of(run_id)
+        attempt = run.attempts.get(attempt_id)
+        if attempt is None:
+            raise CorruptLedger(f"run `{run_id}` knows no attempt `{attempt_id}`")
+        asked = question(run, attempt.id, await self._policies.of(run.policy))
+        wanted = [attempt.intent.tool] if asked is None else [attempt.intent.tool, asked.rule.probe.tool]
+        found = [await self._upstreams.tool(name) for name in wanted]
+        served = found[0] is not None and found[0].upstream == attempt.intent.upstream
+        return served and all(tool is not None and tool.healthy for tool in found)
+
+    def waits_for(self, attempt_id: str) -> bool:
+        """Whether the attempt is under way here, whatever its lease says: a suspended machine renews none."""
+        return attempt_id in self.open
+
+    def take_up(self, run: Run, attempt_id: str | None) -> None:
+        """Somebody waits for a verifier that perhaps nobody is asking, as after a person's word: ask it."""
+        attempt = run.attempts.get(attempt_id or "")
+        if attempt is not None and attempt.unverified and attempt.id not in self.open:
+            _ = self.spawn(self._verify_unowned(run.id, attempt.id))
+
+    async def _verify_unowned(self, run_id: str, attempt_id: str) -> None:
+        now = self._clock.now()
+        try:
+            if not await self.can_verify(run_id, attempt_id):
+                return
+            if await self._ledger.claim(attempt_id, self._options.owner, now, now + self._options.lease_s):
+                _ = await self.verify_again(run_id, attempt_id)
+        except LedgerUnavailable as error:
+            _LOG.warning("%s is not verified yet: %s", attempt_id, error)
+
+    async def verify_again(self, run_id: str, attempt_id: str) -> Run:
+        """A receipt without a verdict gets its verifier asked again.
+
+        Raises: LedgerUnavailable, PolicyMissing.
+        """
+        run = await self._book.fresh_state_of(run_id)
+        body = await self._ledger.payload(run.attempts[attempt_id].intent.arguments)
+        arguments = parse(body) if body is not None else {}
+        return (await self._verify(run, await self._policies.of(run.policy), attempt_id, arguments))[0]
+
+    # --- small things -----------------------------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A task of ours, which `close` waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def keep_leases(self) -> None:
+        """Runs for ever: what we wait for stays ours while we live."""
+        while True:
+            await self._clock.sleep(self._options.lease_s / 3)
+            if self.open:
+                try:
+                    await self._ledger.renew(self._options.owner, self._clock.now() + self._options.lease_s)
+                except LedgerUnavailable as error:
+                    _LOG.warning("leases are not renewed: %s", error)
+
+    async def close(self) -> None:
+        """Calls under way have ended, or are recorded as unknown; nothing of ours runs on."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._options.drain_s)
+        left = {attempt: flight.run for attempt, flight in self.open.items()}
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=0.5)
+        losing = [self._lose(run, attempt) for attempt, run in left.items()]
+        try:
+            await asyncio.wait_for(asyncio.gather(*losing), LAST_WORDS_S)
+        except TimeoutError:
+            _LOG.warning("the ledger did not take what is left of %d calls; they stay open in it", len(left))
+
+    async def _lose(self, run_id: str, attempt_id: str) -> None:
+        try:
+            await self._book.lose(run_id, attempt_id, "the gateway was shut down while it waited for the answer")
+        except LedgerUnavailable as error:
+            _LOG.warning("%s stays open in the ledger: %s", attempt_id, error)
