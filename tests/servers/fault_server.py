@@ -102,6 +102,7 @@ class Server:
         elif method == "initialize" and self.era == "modern":
             yield error(call_id, -32022, "Unsupported protocol version", {"supported": [MODERN]})
         elif method == "initialize":
+            self.log.append(introduced=params)
             who = {"name": "faults", "version": "1"}
             common = {"capabilities": self.capabilities, "instructions": "be careful"}
             yield result(call_id, **{"protocolVersion": LEGACY, "serverInfo": who, **common, **self.initialized})

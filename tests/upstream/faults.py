@@ -4,16 +4,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
+from gateway.model.offer import Kind
 from gateway.model.tool import Answer, Tool, ToolResult
 from gateway.outbound.upstream.catalogue import Catalogue
+from gateway.outbound.upstream.link import Link
 from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec, StdioSpec
 from gateway.ports import Dispatch
 
@@ -56,11 +59,30 @@ class Faults:
 
 @asynccontextmanager
 async def opened(
-    *specs: Spec, prefix: bool = False, patience: Patience = QUICK, **seams: Any
+    *specs: Spec,
+    prefix: bool = False,
+    patience: Patience = QUICK,
+    on_tools_changed: Callable[[], None] | None = None,
+    on_notification: Callable[..., None] | None = None,
+    **seams: Any,
 ) -> AsyncIterator[Catalogue]:
     """A catalogue over the specs; all that is done in it, and its end, is bounded in time."""
     with anyio.fail_after(TIME_LIMIT_S):
         catalogue = await Catalogue.open(specs, prefix=prefix, patience=patience, **seams)
+        if on_notification is not None:
+
+            def told(link: Link, method: str, params: Mapping[str, Any]) -> None:
+                on_notification(link.name, method, params)
+
+            for upstream in catalogue._upstreams.values():
+                upstream.house._calls._told = partial(told, upstream.house)
+        if on_tools_changed is not None:
+
+            def changed(link: Link, kind: Kind) -> None:  # noqa: ARG001 - as `Hearing.changed`
+                if kind == "tools":
+                    on_tools_changed()
+
+            catalogue._hearing.changed = changed  # type: ignore[method-assign]
         try:
             yield catalogue
         finally:

@@ -37,7 +37,7 @@ async def list_tools(_: ServerRequestContext[Any], __: types.PaginatedRequestPar
 
 async def call_tool(ctx: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
     for step in range(3):
-        await ctx.session.send_progress_notification("p", step, related_request_id=str(ctx.request_id))
+        await ctx.session.report_progress(step)
     text = types.TextContent(type="text", text=ctx.protocol_version)
     return types.CallToolResult(content=[text], structured_content=params.arguments)
 

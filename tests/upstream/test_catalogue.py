@@ -1,12 +1,14 @@
 import anyio
 import pytest
 
+from gateway.model.party import Party
 from gateway.model.tool import NotSent, Tool, ToolResult
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec, StdioSpec
 from gateway.ports import Dispatch
 from tests.upstream.faults import QUICK, Faults, alive, call, opened, until
 
+PARTY = Party("test")
 NOWHERE = "/nowhere/to/be/found"
 WHY = f"`{NOWHERE}` cannot be started: no such file or directory"
 
@@ -30,8 +32,6 @@ async def test_a_name_is_looked_up_exactly(faults: Faults) -> None:
     async with opened(faults.stdio()) as catalogue:
         for name in ("Echo", "echo ", "f__echo", "", "\uff45cho"):
             assert await catalogue.tool(name) is None
-        assert catalogue.schema_of("echo") == {"type": "object"}
-        assert catalogue.schema_of("Echo") is None
 
 
 async def test_names_that_collide_are_withheld_and_both_origins_are_told(
@@ -42,7 +42,7 @@ async def test_names_that_collide_are_withheld_and_both_origins_are_told(
         assert await catalogue.tool("echo") is None
         reason = "`echo` could be `echo` of `a` and `echo` of `b`"
         assert catalogue.health()["a"]["troubles"][0] == catalogue.health()["b"]["troubles"][0] == reason
-    assert f"b: a tool is withheld: {reason}" in caplog.messages
+    assert f"b: {reason}" in caplog.messages
 
 
 async def test_a_dead_upstream_neither_delays_nor_hides_the_others(faults: Faults) -> None:
@@ -95,9 +95,10 @@ async def test_a_call_to_nobody_is_not_sent(faults: Faults) -> None:
 
 async def test_instructions_stand_under_the_name_of_their_upstream(faults: Faults) -> None:
     async with opened(faults.stdio()) as catalogue:
-        assert catalogue.instructions() == "be careful"
+        assert catalogue.instructions(PARTY) == "be careful"
     async with opened(faults.stdio("a"), StdioSpec("b", NOWHERE), faults.stdio("c"), prefix=True) as catalogue:
-        assert catalogue.instructions() == "# a\n\nbe careful\n\n# c\n\nbe careful"
+        missing = f"The server `b` cannot be used now: {WHY}."
+        assert catalogue.instructions(PARTY) == f"# a\n\nbe careful\n\n# c\n\nbe careful\n\n{missing}"
 
 
 async def test_health_says_all_that_is_known(faults: Faults) -> None:
@@ -113,6 +114,7 @@ async def test_health_says_all_that_is_known(faults: Faults) -> None:
         "protocol_version": "2026-07-28",
         "server": {"name": "faults", "version": "1"},
         "tools": len(catalogue.tools()),
+        "connections": 1,
         "troubles": [],
         "counts": {"calls": 1},
     }

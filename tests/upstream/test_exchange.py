@@ -1,14 +1,7 @@
-import errno
-import socket
-from types import SimpleNamespace
-from typing import Any, cast
-
-import aiohttp
 import pytest
 
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
-from gateway.outbound.upstream.exchange import TooLarge, refused, what_failed
-from gateway.outbound.upstream.sse import EventTooLarge
+from gateway.outbound.upstream.exchange import refused
 from gateway.outbound.upstream.wire import Answered, Incoming, Malformed, Told
 
 NOTHING = Malformed(None, "no JSON")
@@ -41,27 +34,3 @@ def test_a_refusal_is_a_known_nothing_only_where_the_status_says_so(
     status: int, message: Incoming, answer: Answer
 ) -> None:
     assert refused(status, message, 7) == answer
-
-
-KEY: Any = cast("Any", SimpleNamespace(host="h", port=1, ssl=True, is_ssl=True))
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (aiohttp.ConnectionTimeoutError("to http://u:secret@h/"), "there was no connection in time"),
-        (aiohttp.ClientConnectorDNSError(KEY, socket.gaierror(-2, "x")), "its name cannot be resolved"),
-        (aiohttp.ClientConnectorCertificateError(KEY, Exception()), "there is no trust in its certificate"),
-        (aiohttp.ClientConnectorSSLError(KEY, OSError(1, "x")), "there is no trust in its certificate"),
-        (aiohttp.ClientConnectorError(KEY, OSError(errno.ECONNREFUSED, "secret")), "connection refused"),
-        (ConnectionResetError(errno.ECONNRESET, "secret"), "connection reset by peer"),
-        (aiohttp.ServerDisconnectedError(), "it was closed"),
-        (aiohttp.ClientPayloadError("secret"), "it was cut off"),
-        (TooLarge("the answer is larger than 1 bytes"), "the answer is larger than 1 bytes"),
-        (EventTooLarge("an event is larger than 1 bytes"), "an event is larger than 1 bytes"),
-        (aiohttp.ClientConnectionError("http://h/?key=secret"), "it failed"),
-        (TimeoutError(), "there was no connection in time"),
-    ],
-)
-def test_what_failed_is_said_in_our_words_which_hold_no_secret(error: Exception, words: str) -> None:
-    assert what_failed(error) == words

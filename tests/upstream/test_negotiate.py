@@ -76,6 +76,13 @@ async def test_any_other_answer_to_discover_means_the_older_era(answer: Answer) 
     assert script.said[1:] == [("initialize", None), ("notifications/initialized", {}, "2025-06-18")]
 
 
+async def test_who_refuses_the_version_that_it_speaks_is_asked_once_more() -> None:
+    script = Script([UNSUPPORTED, DISCOVERED])
+    assert await agreed(script) == MODERN
+    assert [method for method, *_ in script.said] == ["server/discover"] * 2
+    assert await agreed(Script([UNSUPPORTED, UNSUPPORTED], [INITIALIZED])) == LEGACY
+
+
 async def test_who_must_not_be_probed_is_initialized_at_once() -> None:
     assert await agreed(Script([], [INITIALIZED]), probe_s=None) == LEGACY
 

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.model.tool import ToolResult
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, StdioSpec
+from tests.upstream.callers import FakeCaller
 from tests.upstream.faults import call, children, opened
 
 
@@ -75,20 +76,16 @@ async def test_filesystem_writes_and_answers_with_sixteen_megabytes(
 
 
 async def test_everything_is_offered_as_it_was_sent(everything_server: list[str]) -> None:
-    told: list[str] = []
-    async with opened(
-        spec("everything", everything_server),
-        patience=DEFAULT_PATIENCE,
-        on_notification=lambda _, method, __: told.append(method),
-    ) as catalogue:
+    caller = FakeCaller()
+    async with opened(spec("everything", everything_server), patience=DEFAULT_PATIENCE) as catalogue:
         assert catalogue.health()["everything"]["era"] == "legacy"
         names = {tool["name"] for tool in catalogue.tools()}
         answer = await call(catalogue, "echo", {"message": "hello"})
         long = {"duration": 0.2, "steps": 2}
-        await call(catalogue, "trigger-long-running-operation", long, meta={"progressToken": "p"})
+        await call(catalogue, "trigger-long-running-operation", long, meta={"progressToken": "p"}, caller=caller)
     assert {"echo", "trigger-long-running-operation"} <= names
     assert answer == ToolResult({"content": [{"type": "text", "text": "Echo: hello"}]})
-    assert told.count("notifications/progress") == 2
+    assert len(caller.heard("notifications/progress")) == 2
 
 
 @contextmanager
@@ -106,20 +103,20 @@ def sdk(*options: str) -> Iterator[HttpSpec]:
     ("options", "version", "names"), [([], "2026-07-28", ["écho"]), (["--legacy"], "2025-11-25", ["écho", "wrong"])]
 )
 async def test_the_sdk_over_http_is_spoken_to_in_both_eras(options: list[str], version: str, names: list[str]) -> None:
-    told: list[Any] = []
+    caller = FakeCaller(modern=version == "2026-07-28")
     arguments = {"region": "Köln", "where": {"floor": 3}, "text": "é"}
     with sdk(*options) as there:
-        async with opened(there, on_notification=lambda *what: told.append(what[1])) as catalogue:
+        async with opened(there) as catalogue:
             health = catalogue.health()["sdk"]
-            answer = await call(catalogue, "écho", arguments, meta={"progressToken": "p"})
+            answer = await call(catalogue, "écho", arguments, meta={"progressToken": "p"}, caller=caller)
             wrong = await catalogue.tool("wrong")
-            assert catalogue.instructions() == "mind the gap"
+            assert catalogue.instructions(caller.party) == "mind the gap"
     assert (health["protocol_version"], health["server"]["name"]) == (version, "sdk")
     assert [tool["name"] for tool in catalogue.tools()] == names
     assert isinstance(answer, ToolResult)
     assert answer.result["structuredContent"] == arguments
     assert answer.result["content"] == [{"type": "text", "text": version}]
-    assert told == ["notifications/progress"] * 3
+    assert [params["progress"] for params in caller.heard("notifications/progress")] == [0, 1, 2]
     assert (wrong is None) is (version == "2026-07-28")
     if wrong is None:
         why = "x-mcp-header is only permitted on integer/string/boolean properties (got 'number')"

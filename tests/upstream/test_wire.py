@@ -14,10 +14,12 @@ from gateway.outbound.upstream.wire import (
     legible,
     notification,
     read,
-    reply,
+    response,
+    unknown,
     worth_saying,
 )
 
+DIGITS = "a number has more digits than 4300"
 ERROR = {"code": -32000, "message": "no", "data": [1], "extra": None}
 
 MESSAGES: list[tuple[dict[str, Any], Incoming]] = [
@@ -42,8 +44,8 @@ MESSAGES: list[tuple[dict[str, Any], Incoming]] = [
     ({"result": {}}, Malformed(None, "a response without a proper id")),
     ({"method": "a"}, Told("a", {})),
     ({"method": "a", "params": {"b": 1}}, Told("a", {"b": 1})),
-    ({"method": "a", "id": "x"}, Asked("x", "a")),
-    ({"method": "a", "id": 1}, Asked(1, "a")),
+    ({"method": "a", "id": "x"}, Asked("x", "a", {})),
+    ({"method": "a", "id": 1, "params": {"b": None}}, Asked(1, "a", {"b": None})),
     ({"method": "a", "id": None}, Malformed(None, "a request whose id is neither an integer nor a string")),
     ({"method": "a", "id": True}, Malformed(None, "a request whose id is neither an integer nor a string")),
     ({"method": 1}, Malformed(None, "a request whose method or params are of the wrong type")),
@@ -68,6 +70,9 @@ def test_a_message_is_what_its_members_say(message: dict[str, Any], incoming: In
         (b'{"jsonrpc":"2.0","id":true,"result":{"a":NaN}}', Malformed(None, "`NaN` is not JSON")),
         (b'{"jsonrpc":"2.0","id":3,"method":"a","a":NaN}', Malformed(None, "`NaN` is not JSON")),
         (b"[NaN]", Malformed(None, "`NaN` is not JSON")),
+        (b'{"jsonrpc":"2.0","id":3,"result":{"a":%s}}' % (b"7" * 5000), Malformed(3, DIGITS)),
+        (b'{"jsonrpc":"2.0","result":{"a":%s},"id":3}' % (b"7" * 5000), Malformed(3, DIGITS)),
+        (b'{"id": 3, "result": %s' % (b"[" * 100_000), Malformed(3, "nested deeper than 512 levels")),
         (b"[" * 100_000, Malformed(None, "nested deeper than 512 levels")),
     ],
 )
@@ -75,10 +80,13 @@ def test_what_is_not_strict_is_never_an_answer_but_may_end_a_wait(body: bytes, i
     assert read(body) == incoming
 
 
-def test_only_a_ping_is_answered_with_a_result() -> None:
-    assert reply(Asked("a", "ping")) == {"jsonrpc": "2.0", "id": "a", "result": {}}
+def test_what_a_client_answers_is_passed_on_under_the_id_of_the_question() -> None:
+    assert response("a", ToolResult({"b": None})) == {"jsonrpc": "2.0", "id": "a", "result": {"b": None}}
+    assert response(1, ProtocolError(ERROR)) == {"jsonrpc": "2.0", "id": 1, "error": ERROR}
     refusal = {"code": -32601, "message": "Method not found: roots/list"}
-    assert reply(Asked(1, "roots/list")) == {"jsonrpc": "2.0", "id": 1, "error": refusal}
+    assert response(1, unknown("roots/list")) == {"jsonrpc": "2.0", "id": 1, "error": refusal}
+    gone = {"code": -32603, "message": "the client went away"}
+    assert response(2, Silence("the client went away")) == {"jsonrpc": "2.0", "id": 2, "error": gone}
 
 
 def test_what_we_write_is_one_line_to_every_reader() -> None:

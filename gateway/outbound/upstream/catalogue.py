@@ -1,59 +1,61 @@
-"""The `Upstreams` port: all upstreams under one roof, each tool under one name."""
+"""All upstreams under one roof: the `Upstreams` port for the engine, and what the relay asks of them."""
 
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 
-from gateway.model.tool import Answer, NotSent, Tool
-from gateway.outbound.upstream.listing import OURS, Names, name_all
+from gateway.model.offer import Kind, Listed, Route
+from gateway.model.party import Party
+from gateway.model.tool import Answer, NotSent, ProtocolError, Tool
+from gateway.outbound.upstream.hearing import Hearing
+from gateway.outbound.upstream.link import Hooks, Link
+from gateway.outbound.upstream.naming import OURS
 from gateway.outbound.upstream.negotiate import Client
+from gateway.outbound.upstream.offering import Interned, Offering
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, unsendable
 from gateway.outbound.upstream.supervisor import Upstream
-from gateway.ports import Dispatch
+from gateway.outbound.upstream.wire import Ask
+from gateway.ports import Caller, Dispatch, Listener
 
 _LOG = logging.getLogger("counterfoil.upstream")
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
-OnNotification: TypeAlias = Callable[[str, str, Mapping[str, Any]], None]
-"""Takes the upstream, the method and the params, on the event loop."""
+REACH_S = 8.0
+"""How long a request waits for an upstream to come up for its party; clients give `initialize` 10 s (Codex) or more."""
+REQUEST_S = 300.0
+"""How long for what is no call: as long as the most patient clients wait."""
+MAX_OFFERINGS = 2_000
+"""Snapshots kept, one for each party."""
+
+_NOT_FOUND = frozenset({-32002, -32602})
+"""What a server says of a resource that it does not have; -32002 up to 2025-11-25."""
 
 
 class Catalogue:
     """The real MCP servers behind us, started, watched and listed. Made by `open`."""
 
     def __init__(
-        self,
-        specs: Sequence[Spec],
-        *,
-        prefix: bool,
-        patience: Patience,
-        client: Client,
-        on_notification: OnNotification | None,
-        on_tools_changed: Callable[[], None] | None,
+        self, specs: Sequence[Spec], *, prefix: bool, patience: Patience, client: Client, sole: bool = False
     ) -> None:
         self._prefix = prefix
-        self._on_tools_changed = on_tools_changed
-        self._names = Names({}, {})
-        self._definitions: list[dict[str, Any]] = []
+        self._interned = Interned()
+        self._offerings: OrderedDict[str | None, tuple[int, Offering]] = OrderedDict()
+        self._version = 0
+        self._told: set[tuple[str, str]] = set()
         self._closing: asyncio.Future[None] | None = None
+        self._hearing = Hearing()
+        hooks = Hooks(changed=self._changed, told=self._hearing.told, asked=self._hearing.asked)
         self._upstreams = {
-            spec.name: Upstream(
-                spec,
-                client,
-                spec.patience or patience,
-                on_change=self._rename,
-                on_notification=partial(on_notification, spec.name) if on_notification is not None else None,
-            )
-            for spec in specs
+            spec.name: Upstream(spec, client, spec.patience or patience, hooks=hooks, sole=sole) for spec in specs
         }
 
     @classmethod
@@ -64,22 +66,18 @@ class Catalogue:
         prefix: bool,
         patience: Patience = DEFAULT_PATIENCE,
         client: Client | None = None,
-        on_notification: OnNotification | None = None,
-        on_tools_changed: Callable[[], None] | None = None,
+        sole: bool = False,
     ) -> "Catalogue":
         """Every upstream is up, or its first attempt has failed; those are tried again for as long as we run.
+
+        With `sole` there is one client, over stdio: a server of the older era is then introduced to it and to nobody
+        else, so that there is one process of it, and waits for it until then.
 
         Raises: ValueError for specs that cannot be meant.
         """
         _check(specs)
-        catalogue = cls(
-            specs,
-            prefix=prefix,
-            patience=patience,
-            client=client or Client("counterfoil", version("counterfoil")),
-            on_notification=on_notification,
-            on_tools_changed=on_tools_changed,
-        )
+        ours = client or Client("counterfoil", version("counterfoil"))
+        catalogue = cls(specs, prefix=prefix, patience=patience, client=ours, sole=sole)
         try:
             await asyncio.gather(*(upstream.settled() for upstream in catalogue._upstreams.values()))
         except asyncio.CancelledError:
@@ -97,97 +95,280 @@ class Catalogue:
     async def _close(self) -> None:
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
 
-    # --- the port ---------------------------------------------------------------------------------------------------
+    # --- the engine's port ------------------------------------------------------------------------------------------
 
-    async def tool(self, name: str) -> Tool | None:
+    async def tool(self, name: str, party: Party | None = None) -> Tool | None:
         """As `Upstreams.tool`. What belongs to an upstream that never came up is a tool without a definition."""
-        known = self._names.tools.get(name)
+        offering = self._view(party) or await self._reach(party)
+        known = offering.tools.by_name.get(name)
         if known is None:
-            return self._unlisted(name)
-        upstream = self._upstreams[known.upstream]
-        upstream.look()
-        health = upstream.health
-        return known if health.state == "healthy" else replace(known, healthy=False, trouble=health.reason)
+            return self._unlisted(name, offering)
+        link = offering.links[known.upstream]
+        link.look("tools")
+        tool = known.tool
+        return tool if link.health.state == "healthy" else replace(tool, healthy=False, trouble=link.health.reason)
 
     async def call(self, dispatch: Dispatch) -> Answer:
         """As `Upstreams.call`."""
-        upstream = self._upstreams.get(dispatch.tool.upstream)
+        tool, caller = dispatch.tool, dispatch.caller
+        upstream = self._upstreams.get(tool.upstream)
         if upstream is None:
-            return NotSent(f"there is no upstream `{dispatch.tool.upstream}`")
-        return await upstream.call(dispatch)
+            return NotSent(f"there is no upstream `{tool.upstream}`")
+        party = caller.party if caller is not None else None
+        link = upstream.view(party) or await upstream.reach(party, REACH_S)
+        if caller is not None:
+            await self._hearing.busy(caller)
+        params = {"name": tool.own_name, "arguments": dispatch.arguments, **dispatch.more}
+        return await link.ask(
+            Ask(
+                "tools/call",
+                params,
+                dispatch.timeout_s,
+                meta=dispatch.meta,
+                name=tool.own_name,
+                headers=dispatch.headers,
+                schema=tool.definition.get("inputSchema"),
+                late=dispatch.late,
+                heed_loss=dispatch.heed_loss,
+            ),
+            caller,
+        )
 
-    # --- what is on offer -------------------------------------------------------------------------------------------
+    # --- what the relay asks ----------------------------------------------------------------------------------------
 
-    def tools(self) -> list[dict[str, Any]]:
-        """Definitions as the upstreams sent them, only their names ours; the same order while they are the same."""
+    async def reach(self, party: Party) -> None:
+        """The party's connections are up, have failed, or were waited for long enough."""
+        _ = await self._reach(party)
+
+    def join(self, party: Party) -> None:
+        """The party's connections are kept, however idle, until it leaves."""
         for upstream in self._upstreams.values():
-            upstream.look()
-        return list(self._definitions)
+            upstream.join(party.key)
 
-    def schema_of(self, name: str) -> Mapping[str, Any] | None:
-        """The tool's input schema, if it is known now."""
-        tool = self._names.tools.get(name)
-        schema = tool.definition.get("inputSchema") if tool is not None else None
-        return schema if isinstance(schema, Mapping) else None
+    def leave(self, party: str) -> None:
+        """The party of that key has ended: its connections are closed."""
+        for upstream in self._upstreams.values():
+            upstream.leave(party)
+        self._offerings.pop(party, None)
 
-    def owner_of(self, name: str) -> str | None:
+    def capabilities(self, party: Party) -> Mapping[str, Any]:
+        """Server capabilities of all upstreams together, as they are now."""
+        return self._now(party).capabilities
+
+    def instructions(self, party: Party) -> str:
+        """What the upstreams want a model to know, each under its name where there are several; and who is missing."""
+        links = self._now(party).links
+        said = {name: link.health.agreement.instructions for name, link in links.items() if link.health.agreement}
+        missing = [
+            f"The server `{name}` cannot be used now: {link.health.reason}."
+            for name, link in links.items()
+            if link.health.state == "unhealthy"
+        ]
+        if len(links) == 1:
+            return "\n\n".join([*(text for text in said.values() if text), *missing])
+        return "\n\n".join([*(f"# {name}\n\n{text}" for name, text in said.items() if text), *missing])
+
+    async def listed(self, kind: Kind, party: Party) -> Listed:
+        """All of one kind, from the cached lists."""
+        offering = self._view(party) or await self._reach(party)
+        for link in offering.links.values():
+            link.look(kind)
+        return offering.listed(kind)
+
+    def mirrored(self, tool: str, party: Party) -> Mapping[str, Any] | None:
+        """The tool's input schema, if it names arguments that HTTP says in headers too."""
+        offering = self._view(party)
+        return offering.mirrored.get(tool) if offering is not None else None
+
+    def owner_of(self, tool: str, party: Party | None = None) -> str | None:
         """The upstream that a tool of that name belongs to, or would belong to; None if the name does not tell."""
-        known = self._names.tools.get(name)
-        if known is not None:
-            return known.upstream
-        if self._prefix:
-            owners = [upstream for upstream in self._upstreams if name.startswith(f"{upstream}__")]
-            return max(owners, key=len, default=None)
-        return next(iter(self._upstreams)) if len(self._upstreams) == 1 else None
+        known = self._now(party).tools.by_name.get(tool)
+        return known.upstream if known is not None else self._likely_owner(tool)
 
-    def instructions(self) -> str:
-        """What the upstreams want a model to know, each under its name where there are several."""
-        said = {name: up.health.agreement.instructions for name, up in self._upstreams.items() if up.health.agreement}
-        if len(self._upstreams) == 1:
-            return "".join(said.values())
-        return "\n\n".join(f"# {name}\n\n{text}" for name, text in said.items() if text)
+    def route(self, method: str, params: Mapping[str, Any], party: Party) -> Route | None:
+        """Where a request that is no `tools/call` and no list belongs; None if nobody owns it."""
+        offering = self._now(party)
+        plain = {key: value for key, value in params.items() if key != "_meta"}
+        match method:
+            case "prompts/get":
+                return _to_prompt(offering, plain)
+            case "resources/read":
+                return _to_resource(offering, plain, plain.get("uri"))
+            case "completion/complete":
+                return _to_subject(offering, plain)
+            case _ if len(self._upstreams) == 1:
+                return Route(tuple(self._upstreams), plain)
+            case _:
+                return None
+
+    async def request(
+        self, route: Route, method: str, meta: Mapping[str, Any], caller: Caller, *, upstream: str | None = None
+    ) -> tuple[str, Answer]:
+        """Who answered, and what. With `upstream` only that one of the route is asked."""
+        asked = [name for name in route.upstreams if upstream is None or name == upstream]
+        name = ""
+        answer: Answer = NotSent("nobody who is there now has it")
+        await self._hearing.busy(caller)
+        for name in asked:
+            link = await self._upstreams[name].reach(caller.party, REACH_S)
+            ask = Ask(method, route.params, REQUEST_S, meta=meta, name=route.name, heed_loss=True)
+            answer = await link.ask(ask, caller)
+            if not (isinstance(answer, ProtocolError) and answer.error.get("code") in _NOT_FOUND):
+                break
+        return name, answer
+
+    def notify(self, party: Party, method: str, params: Mapping[str, Any]) -> None:
+        """A notification of the client's own is passed on to its connections to servers of the older era."""
+        for upstream in self._upstreams.values():
+            link = upstream.view(party)
+            if link is not None and link.party is not None:
+                link.notify(method, params)
+
+    def set_level(self, party: Party, level: str) -> None:
+        """The client's log level, for its connections to servers of the older era."""
+        for upstream in self._upstreams.values():
+            link = upstream.view(party)
+            if link is not None and link.party is not None:
+                self._hearing.spawn(link.set_level(level))
+
+    def attach(self, listener: Listener) -> None:
+        """The listener hears of everything about its party from now on."""
+        self._hearing.attach(listener)
+
+    def detach(self, listener: Listener) -> None:
+        """And no more; its subscriptions have ended."""
+        self._hearing.detach(listener)
+
+    async def subscribe(self, listener: Listener, uri: str) -> Answer:
+        """The listener hears of `notifications/resources/updated` about it."""
+        answer: Answer = ProtocolError({"code": -32602, "message": "Resource not found", "data": {"uri": uri}})
+        for name in self._now(listener.party).owners_of(uri):
+            link = await self._upstreams[name].reach(listener.party, REACH_S)
+            answer = await self._hearing.subscribe(listener, link, uri)
+            if not isinstance(answer, ProtocolError):
+                break
+        return answer
+
+    async def unsubscribe(self, listener: Listener, uri: str) -> Answer:
+        """And no more."""
+        return await self._hearing.unsubscribe(listener, uri)
+
+    # --- what is offered, to the house and to people ----------------------------------------------------------------
+
+    def tools(self) -> list[Mapping[str, Any]]:
+        """Definitions as the upstreams sent them, only their names ours; as the house sees them."""
+        offering = self._now(None)
+        for link in offering.links.values():
+            link.look("tools")
+        return list(offering.listed("tools").items)
 
     def health(self) -> Mapping[str, Mapping[str, Any]]:
         """How each upstream is, for people and for probes."""
-        return {name: self._health_of(upstream) for name, upstream in self._upstreams.items()}
+        offering = self._now(None)
+        return {name: self._health_of(upstream, offering) for name, upstream in self._upstreams.items()}
 
-    def _health_of(self, upstream: Upstream) -> Mapping[str, Any]:
-        health, listing, agreement = upstream.health, upstream.listing, upstream.health.agreement
-        troubles = [*(listing.troubles if listing is not None else ()), *self._names.withheld.get(upstream.name, ())]
+    def _health_of(self, upstream: Upstream, offering: Offering) -> Mapping[str, Any]:
+        health, agreement = upstream.health, upstream.health.agreement
         return {
             "state": health.state,
             "reason": health.reason,
             "era": None if agreement is None else "modern" if agreement.modern else "legacy",
             "protocol_version": None if agreement is None else agreement.version,
             "server": None if agreement is None else dict(agreement.server),
-            "tools": sum(tool.upstream == upstream.name for tool in self._names.tools.values()),
-            "troubles": troubles,
+            "tools": sum(tool.upstream == upstream.name for tool in offering.tools.by_name.values()),
+            "connections": len(upstream.links),
+            "troubles": list(offering.troubles[upstream.name]),
             "counts": dict(upstream.counts),
         }
 
-    # --- names ------------------------------------------------------------------------------------------------------
+    # --- snapshots --------------------------------------------------------------------------------------------------
 
-    def _rename(self) -> None:
-        offers = [(up.name, up.listing.tools) for up in self._upstreams.values() if up.listing is not None]
-        withheld = self._names.withheld
-        self._names = name_all(offers, prefix=self._prefix)
-        self._definitions = [{**tool.definition, "name": name} for name, tool in self._names.tools.items()]
-        for upstream, reasons in self._names.withheld.items():
-            for reason in set(reasons) - set(withheld.get(upstream, ())):
-                _LOG.warning("%s: a tool is withheld: %s", upstream, reason)
-        if self._on_tools_changed is not None:
-            self._on_tools_changed()
+    def _view(self, party: Party | None) -> Offering | None:
+        """The party's snapshot; None if it has not all its connections yet."""
+        key = party.key if party is not None else None
+        kept = self._offerings.get(key)
+        current = kept is not None and kept[0] == self._version
+        if kept is not None and current and all(self._upstreams[n].view(party) is k for n, k in kept[1].links.items()):
+            return kept[1]
+        links = {name: upstream.view(party) for name, upstream in self._upstreams.items()}
+        there = {name: link for name, link in links.items() if link is not None}
+        return self._made(key, there) if len(there) == len(links) else None
 
-    def _unlisted(self, name: str) -> Tool | None:
-        owner = self.owner_of(name)
+    def _now(self, party: Party | None) -> Offering:
+        """The party's snapshot, with the house's connections where it has none of its own yet."""
+        found = self._view(party)
+        if found is not None:
+            return found
+        links = {name: upstream.view(party) or upstream.house for name, upstream in self._upstreams.items()}
+        return Offering(links, self._prefix, self._interned)
+
+    async def _reach(self, party: Party | None) -> Offering:
+        upstreams = self._upstreams
+        links = await asyncio.gather(*(upstream.reach(party, REACH_S) for upstream in upstreams.values()))
+        there = dict(zip(upstreams, links, strict=True))
+        return self._view(party) or Offering(there, self._prefix, self._interned)
+
+    def _made(self, key: str | None, links: Mapping[str, Link]) -> Offering:
+        offering = Offering(links, self._prefix, self._interned)
+        self._offerings[key] = (self._version, offering)
+        self._offerings.move_to_end(key)
+        while len(self._offerings) > MAX_OFFERINGS:
+            self._offerings.popitem(last=False)
+        for upstream, troubles in offering.troubles.items():
+            for trouble in troubles:
+                if (upstream, trouble) not in self._told:
+                    self._told.add((upstream, trouble))
+                    _LOG.warning("%s: %s", upstream, trouble)
+        return offering
+
+    def _changed(self, link: Link, kind: Kind) -> None:
+        self._version += 1
+        self._hearing.changed(link, kind)
+
+    def _likely_owner(self, name: str) -> str | None:
+        if self._prefix:
+            owners = [upstream for upstream in self._upstreams if name.startswith(f"{upstream}__")]
+            return max(owners, key=len, default=None)
+        return next(iter(self._upstreams)) if len(self._upstreams) == 1 else None
+
+    def _unlisted(self, name: str, offering: Offering) -> Tool | None:
+        owner = self._likely_owner(name)
         if owner is None:
             return None
-        upstream = self._upstreams[owner]
-        if upstream.listing is not None:
-            upstream.look()
+        link = offering.links[owner]
+        if link.health.agreement is not None:
+            link.look("tools")
             return None
         own = name.removeprefix(f"{owner}__") if self._prefix else name
-        return Tool(name, owner, own, {}, healthy=False, trouble=upstream.health.reason)
+        return Tool(name, owner, own, {}, healthy=False, trouble=link.health.reason)
+
+
+def _to_prompt(offering: Offering, params: dict[str, Any]) -> Route | None:
+    known = offering.prompts.by_name.get(str(params.get("name")))
+    if known is None:
+        return None
+    return Route((known.upstream,), {**params, "name": known.own_name}, known.own_name)
+
+
+def _to_resource(offering: Offering, params: dict[str, Any], address: Any) -> Route | None:
+    if not isinstance(address, str):
+        return None
+    owners = offering.owners_of(address)
+    return Route(owners, params, address) if owners else None
+
+
+def _to_subject(offering: Offering, params: dict[str, Any]) -> Route | None:
+    """Completion is about a prompt or a resource template, and belongs to whoever owns that."""
+    subject = params.get("ref")
+    if not isinstance(subject, Mapping):
+        return None
+    if subject.get("type") == "ref/prompt":
+        known = offering.prompts.by_name.get(str(subject.get("name")))
+        renamed = known and {**params, "ref": {**subject, "name": known.own_name}}
+        return Route((known.upstream,), renamed) if known and renamed else None
+    template = str(subject.get("uri"))
+    owner = offering.templates.owners.get(template)
+    return Route((owner,) if owner is not None else offering.owners_of(template), params)
 
 
 def _check(specs: Sequence[Spec]) -> None:

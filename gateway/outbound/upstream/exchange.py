@@ -2,19 +2,16 @@
 
 import asyncio
 import logging
-import os
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-
-import aiohttp
+from enum import Enum
 
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence
+from gateway.outbound.upstream.call import Call
+from gateway.outbound.upstream.calls import Calls
+from gateway.outbound.upstream.http1 import HttpFailure, Response
 from gateway.outbound.upstream.sse import Events, EventTooLarge
 from gateway.outbound.upstream.wire import (
     MAX_MESSAGE,
     Answered,
-    Ask,
     Asked,
     Incoming,
     Malformed,
@@ -26,6 +23,8 @@ from gateway.outbound.upstream.wire import (
 
 _LOG = logging.getLogger("counterfoil.upstream")
 
+EVENT_STREAM = "text/event-stream"
+_JSON = "application/json"
 _MAX_REFUSAL = 1024 * 1024
 _DRAIN_S = 0.5
 """For the end of a stream whose answer has come: the connection can be used again."""
@@ -41,116 +40,137 @@ _REFUSED = {
 }
 """The statuses that say that a call was turned away at the door, before any tool ran."""
 
-
-@dataclass(slots=True, eq=False)
-class Call:
-    """One request under way."""
-
-    id: int
-    ask: Ask
-    answered: asyncio.Future[Answer]
-    reached: bool = False
-    """There was a connection, so some bytes may have been written."""
-    expired: bool = False
-    """The caller was told that no answer came, so it must not be sent again."""
-    session: str | None = None
-    """Under which it was sent."""
-
-    def end(self, answer: Answer) -> None:
-        """Whoever waits has this answer, unless one came before."""
-        if not self.answered.done():
-            self.answered.set_result(answer)
+EXCHANGE_FAILED = (HttpFailure, EventTooLarge)
+"""What an exchange may raise, beside cancellation. Each says why, as the rest of a sentence."""
 
 
-class TooLarge(ValueError):
-    """The body is larger than what we read."""
+class Came(Enum):
+    """What a response was for its call."""
+
+    ANSWER = "the call has its answer"
+    NO_SESSION = "the server did not know its session, and did not run it"
+    CUT = "its stream ended before the answer, and can be resumed"
 
 
 class Reader:
     """Reads the responses of one upstream."""
 
-    def __init__(self, name: str, counts: Counter[str], on_other: Callable[[Told | Asked, Call], None]) -> None:
-        """`on_other` takes what comes on a stream beside the answer."""
-        self._name = name
-        self._counts = counts
-        self._on_other = on_other
+    def __init__(self, calls: Calls) -> None:
+        """What comes on a stream beside the answer goes to `calls`."""
+        self._calls = calls
 
-    async def receive(self, response: aiohttp.ClientResponse, call: Call) -> bool:
-        """Whether the call has its answer; if not, the server did not know its session, and did not run it.
+    async def receive(self, response: Response, call: Call, events: Events) -> Came:
+        """What came. `events` knows afterwards from where the stream can be resumed.
 
-        Raises: aiohttp.ClientError, OSError, TooLarge, EventTooLarge. The call may have its answer all the same.
+        Raises: HttpFailure, EventTooLarge. The call may have its answer all the same.
         """
-        encoding = response.headers.get("Content-Encoding", "identity")
+        encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             call.end(Silence(f"the answer is encoded as `{encoding[:32]}`, which was not asked for"))
         elif response.status >= 300:  # noqa: PLR2004 - redirects are not followed, so they are refusals too
             return await self._refusal(response, call)
-        elif response.content_type == "text/event-stream":
-            await self._stream(response, call)
-        elif response.content_type == "application/json":
-            self._whole(await _body(response, MAX_MESSAGE), call)
+        elif response.content_type == EVENT_STREAM:
+            return await self.stream(response, call, events)
+        elif response.content_type == _JSON:
+            self._whole(await response.read(MAX_MESSAGE), call)
         else:
             kind = f"status {response.status} and the content type `{response.content_type[:64]}`"
             call.end(Silence(f"it answered with {kind}, which is no answer to a call"))
-        return True
+        return Came.ANSWER
 
-    async def _stream(self, response: aiohttp.ClientResponse, call: Call) -> None:
-        events = Events(MAX_MESSAGE)
-        async for chunk in response.content.iter_any():
-            for data in events.feed(chunk):
-                self._event(data, call)
-            if call.answered.done():
-                break
-        else:
+    async def stream(self, response: Response, call: Call, events: Events) -> Came:
+        """As `receive`, of a stream; also of one that was resumed.
+
+        Raises: as `receive`.
+        """
+        try:
+            async for chunk in response:
+                for data in events.feed(chunk):
+                    self._event(data, call)
+                if _answered(call):
+                    break
+        except HttpFailure:
+            if _answered(call):
+                return Came.ANSWER
+            if events.last_id is None:
+                raise
+        if not _answered(call):
+            if events.last_id is not None:
+                return Came.CUT
             call.end(Silence("the stream ended without an answer"))
+            return Came.ANSWER
+        await self._drain(response, call, events)
+        return Came.ANSWER
+
+    async def _drain(self, response: Response, call: Call, events: Events) -> None:
         try:
             async with asyncio.timeout(_DRAIN_S):
-                async for chunk in response.content.iter_any():
+                async for chunk in response:
                     for data in events.feed(chunk):
                         self._event(data, call)
-        except TimeoutError:
-            pass
+        except (TimeoutError, *EXCHANGE_FAILED):
+            pass  # the answer is here
 
     def _event(self, data: bytes, call: Call) -> None:
         match read(data):
-            case Told() | Asked() as other:
-                self._on_other(other, call)
-            case Answered(call.id, answer) if not call.answered.done():
+            case Told() as told:
+                self._calls.heard(told, call)
+            case Asked() as asked:
+                self._calls.asked(asked, call)
+            case Answered(call.id, answer) if not _answered(call):
                 call.end(answer)
             case Answered(answered, _):
-                self._odd("unsolicited", f"an answer that nobody waits for, with the id `{str(answered)[:64]}`")
+                self.odd("unsolicited", f"an answer that nobody waits for, with the id `{str(answered)[:64]}`")
             case Malformed(answered, reason):
-                self._odd("malformed", f"{reason}: {legible(data)}")
+                self.odd("malformed", f"{reason}: {legible(data)}")
                 if answered == call.id:
                     call.end(Silence(f"the answer is not valid: {reason}"))
+
+    def aside(self, data: bytes) -> None:
+        """One event of the stream that belongs to no call."""
+        match read(data):
+            case Told() as told:
+                self._calls.heard(told, apart=True)
+            case Asked() as asked:
+                self._calls.asked(asked)
+            case Answered(answered, _):
+                self.odd("unsolicited", f"an answer that nobody waits for, with the id `{str(answered)[:64]}`")
+            case Malformed(_, reason):
+                self.odd("malformed", f"{reason}: {legible(data)}")
 
     def _whole(self, body: bytes, call: Call) -> None:
         match read(body):
             case Answered(call.id, answer):
                 call.end(answer)
             case Malformed(_, reason):
-                self._odd("malformed", f"{reason}: {legible(body)}")
+                self.odd("malformed", f"{reason}: {legible(body)}")
                 call.end(Silence(f"the answer is not valid: {reason}"))
             case Answered(answered, _):
-                self._odd("unsolicited", f"an answer with the id `{str(answered)[:64]}` to the call {call.id}")
+                self.odd("unsolicited", f"an answer with the id `{str(answered)[:64]}` to the call {call.id}")
                 call.end(Silence("the answer carries the id of another call"))
             case Told() | Asked():
                 call.end(Silence("it answered with a message that is no answer"))
 
-    async def _refusal(self, response: aiohttp.ClientResponse, call: Call) -> bool:
+    async def _refusal(self, response: Response, call: Call) -> Came:
         message: Incoming = Malformed(None, "no JSON")
-        if response.content_type == "application/json":
-            message = read(await _body(response, _MAX_REFUSAL))
+        if response.content_type == _JSON:
+            message = read(await response.read(_MAX_REFUSAL))
         ours = isinstance(message, Answered) and message.id == call.id
         if response.status == 404 and call.session is not None and not ours:  # noqa: PLR2004
-            return False
+            return Came.NO_SESSION
         call.end(refused(response.status, message, call.id))
-        return True
+        return Came.ANSWER
 
-    def _odd(self, kind: str, what: str) -> None:
-        self._counts[kind] += 1
-        if worth_saying(self._counts[kind]):
-            _LOG.warning("%s: %s", self._name, what)
+    def odd(self, kind: str, what: str) -> None:
+        """It is counted, and said now and then."""
+        counts = self._calls.counts
+        counts[kind] += 1
+        if worth_saying(counts[kind]):
+            _LOG.warning("%s: %s", self._calls.name, what)
+
+
+def _answered(call: Call) -> bool:
+    return call.answer is not None and not (call.expired and isinstance(call.answer, Silence))
 
 
 def refused(status: int, message: Incoming, call_id: int) -> Answer:
@@ -166,39 +186,3 @@ def refused(status: int, message: Incoming, call_id: int) -> Answer:
             return Silence(f"it answered with a redirect (status {status}), which is not followed")
         case _:
             return Silence(f"it answered with status {status} and without a JSON-RPC message")
-
-
-async def _body(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for chunk in response.content.iter_any():
-        size += len(chunk)
-        if size > limit:
-            raise TooLarge(f"the answer is larger than {limit} bytes")
-        parts.append(chunk)
-    return b"".join(parts)
-
-
-EXCHANGE_FAILED = (aiohttp.ClientError, OSError, TooLarge, EventTooLarge)
-"""What an exchange may raise, beside cancellation. Timeouts are `OSError` since Python 3.11."""
-
-
-def what_failed(error: Exception) -> str:
-    """Why an exchange failed, as a rest of a sentence. Never in the library's words: they show the whole address."""
-    match error:
-        case TimeoutError():
-            return "there was no connection in time"
-        case aiohttp.ClientConnectorDNSError():
-            return "its name cannot be resolved"
-        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
-            return "there is no trust in its certificate"
-        case OSError(errno=int(number)):
-            return os.strerror(number).lower()
-        case aiohttp.ServerDisconnectedError():
-            return "it was closed"
-        case aiohttp.ClientPayloadError():
-            return "it was cut off"
-        case TooLarge() | EventTooLarge():
-            return str(error)
-        case _:
-            return "it failed"

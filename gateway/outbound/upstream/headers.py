@@ -12,12 +12,11 @@ from mcp.shared.inbound import (
     mcp_param_headers,
     x_mcp_header_map,
 )
-from multidict import CIMultiDict
 
 from gateway.outbound.upstream.negotiate import MODERN
 from gateway.outbound.upstream.wire import Ask
 
-SESSION = "Mcp-Session-Id"
+SESSION = "mcp-session-id"
 
 _NEVER = frozenset({
     "authorization",
@@ -36,16 +35,32 @@ _NEVER = frozenset({
 """Of the headers of one call: another's credentials [MCP, no token passthrough], and what frames a message."""
 
 
-def headers_of(ask: Ask, configured: Mapping[str, str], session: str | None) -> CIMultiDict[str]:
+_BODY = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "accept-encoding": "identity",  # nothing small can unfold into something huge
+}
+
+_STREAM = {"accept": "text/event-stream", "accept-encoding": "identity", "cache-control": "no-store"}
+
+
+def headers_of(ask: Ask, configured: Mapping[str, str], session: str | None) -> dict[str, str]:
     """The call's own, then the configured, then those of the protocol: the later win."""
-    headers = CIMultiDict({name: value for name, value in ask.headers.items() if name.lower() not in _NEVER})
-    headers.update(configured)
-    headers["Content-Type"] = "application/json"
-    headers["Accept"] = "application/json, text/event-stream"
-    headers["Accept-Encoding"] = "identity"  # nothing small can unfold into something huge
-    for name, value in _protocol(ask, session).items():
-        headers[name] = value
-    return headers
+    theirs = {name: value for name, value in ask.headers.items() if name.lower() not in _NEVER} if ask.headers else {}
+    return merged(theirs, configured, _BODY, _protocol(ask, session))
+
+
+def stream_headers(
+    version: str | None, configured: Mapping[str, str], session: str | None, last_event: str | None
+) -> dict[str, str]:
+    """Those of a GET for a stream, from after `last_event` on."""
+    resumed = {"last-event-id": last_event} if last_event is not None else {}
+    return merged(configured, _STREAM, _protocol(Ask("", {}, 0.0, version), session), resumed)
+
+
+def merged(*all_headers: Mapping[str, str]) -> dict[str, str]:
+    """All of them under lower-case names, each once; the later win."""
+    return {name.lower(): value for headers in all_headers for name, value in headers.items()}
 
 
 def _protocol(ask: Ask, session: str | None) -> dict[str, str]:

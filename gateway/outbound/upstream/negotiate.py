@@ -4,12 +4,13 @@
 servers of mcp 1.x answer -32602, others -32601, some exit [MCP 2026-07-28, version negotiation].
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
 
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
 from gateway.outbound.upstream.wire import UNSUPPORTED_VERSION, Ask, legible
+from gateway.ports import Caller
 
 MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -18,7 +19,13 @@ LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
 _CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+_ENVELOPE = {_VERSION_KEY, _CLIENT_KEY, _CAPABILITIES_KEY, _LEVEL_KEY}
+
+_TASKS = "io.modelcontextprotocol/tasks"
+_NOT_RELAYED = {"tasks", "extensions"}
+"""Of what a client declares: the tasks of 2025-11-25, and extensions, of which some are relayed."""
 
 
 class Unreachable(Exception):
@@ -44,6 +51,11 @@ class Client:
     name: str
     version: str
 
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """As `clientInfo`."""
+        return {"name": self.name, "version": self.version}
+
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
@@ -61,36 +73,76 @@ class Agreement:
         """Whether requests stand on their own, each with its envelope."""
         return self.version == MODERN
 
-    def params(self, params: Mapping[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
-        """The params with `meta` as their `_meta`, in the way of this era."""
-        plain = {key: value for key, value in meta.items() if key not in _envelope(self.client)}
+    def params(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], caller: Caller | None = None
+    ) -> dict[str, Any]:
+        """The params with `meta` as their `_meta`, in the way of this era; in the name of `caller`, if there is one."""
+        plain = {key: value for key, value in meta.items() if key not in _ENVELOPE}
         if self.modern:
-            return {**params, "_meta": {**plain, **_envelope(self.client)}}
+            return {**params, "_meta": {**plain, **_envelope(self.client, caller)}}
         return {**params, "_meta": plain} if plain else dict(params)
 
 
-def _envelope(client: Client) -> dict[str, Any]:
-    # No capability is declared: what we cannot relay, an upstream must not ask for.
-    return {
-        _VERSION_KEY: MODERN,
-        _CLIENT_KEY: {"name": client.name, "version": client.version},
-        _CAPABILITIES_KEY: {},
-    }
+def _envelope(client: Client, caller: Caller | None = None) -> dict[str, Any]:
+    if caller is None:
+        # No capability is declared: what we cannot answer, an upstream must not ask for.
+        return {_VERSION_KEY: MODERN, _CLIENT_KEY: client.info, _CAPABILITIES_KEY: {}}
+    party = caller.party
+    capabilities = party.capabilities if caller.modern else relayed(party.capabilities)
+    level = {} if caller.log_level is None else {_LEVEL_KEY: caller.log_level}
+    info = party.client or client.info
+    return {_VERSION_KEY: MODERN, _CLIENT_KEY: info, _CAPABILITIES_KEY: capabilities, **level}
 
 
-async def negotiate(channel: Channel, client: Client, *, probe_s: float | None, timeout_s: float) -> Agreement:
+def relayed(capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """Of what a client declared, what an upstream may rely on when one of the two is of the older era.
+
+    Everything as it was sent, but the tasks of both eras: neither has a bridge to the other.
+    """
+    kept = {name: value for name, value in capabilities.items() if name not in _NOT_RELAYED}
+    extensions = _object(capabilities.get("extensions"))
+    known = {name: value for name, value in extensions.items() if name != _TASKS}
+    return {**kept, "extensions": known} if known else kept
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """In whose name a connection of the older era is made."""
+
+    info: Mapping[str, Any]
+    """`clientInfo`."""
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+
+
+Introduce: TypeAlias = Callable[[], Awaitable[Introduction]]
+"""Asked for just before `initialize`; may wait until it is known who the client is."""
+
+
+async def negotiate(
+    channel: Channel,
+    client: Client,
+    *,
+    probe_s: float | None,
+    timeout_s: float,
+    introduce: Introduce | None = None,
+) -> Agreement:
     """An agreement in the newest era that the upstream speaks. With `probe_s` None only the older one is tried.
+
+    Without `introduce` an upstream of the older era meets us, and nobody behind us.
 
     Raises: Unreachable.
     """
     if probe_s is not None:
-        found = await _discover(channel, client, probe_s)
-        if found is not None:
+        answer = await _discover(channel, client, probe_s)
+        if _says_modern(answer):  # it refused the version that it says it speaks: asked once more, it may see that
+            answer = await _discover(channel, client, probe_s)
+        if (found := _discovered(answer, client)) is not None:
             return found
-    answer = await _initialize(channel, client, timeout_s)
+    introduction = await introduce() if introduce is not None else Introduction(client.info)
+    answer = await _initialize(channel, introduction, timeout_s)
     if _says_modern(answer):
         # A slow server answered our probe after we gave it up, or is of the newer era alone.
-        found = await _discover(channel, client, timeout_s)
+        found = _discovered(await _discover(channel, client, timeout_s), client)
         if found is not None:
             return found
     agreement = _initialized(answer, client)
@@ -98,8 +150,11 @@ async def negotiate(channel: Channel, client: Client, *, probe_s: float | None, 
     return agreement
 
 
-async def _discover(channel: Channel, client: Client, timeout_s: float) -> Agreement | None:
-    answer = await channel.ask(Ask("server/discover", {"_meta": _envelope(client)}, timeout_s, MODERN))
+async def _discover(channel: Channel, client: Client, timeout_s: float) -> Answer:
+    return await channel.ask(Ask("server/discover", {"_meta": _envelope(client)}, timeout_s, MODERN))
+
+
+def _discovered(answer: Answer, client: Client) -> Agreement | None:
     if not isinstance(answer, ToolResult):
         return None
     result = answer.result
@@ -110,11 +165,11 @@ async def _discover(channel: Channel, client: Client, timeout_s: float) -> Agree
     return Agreement(client, MODERN, server, _object(result.get("capabilities")), _text(result.get("instructions")))
 
 
-async def _initialize(channel: Channel, client: Client, timeout_s: float) -> Answer:
+async def _initialize(channel: Channel, introduction: Introduction, timeout_s: float) -> Answer:
     params = {
         "protocolVersion": LEGACY[0],
-        "capabilities": {},
-        "clientInfo": {"name": client.name, "version": client.version},
+        "capabilities": introduction.capabilities,
+        "clientInfo": introduction.info,
     }
     return await channel.ask(Ask("initialize", params, timeout_s))
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class StdioSpec:
 
 @dataclass(frozen=True, slots=True)
 class HttpSpec:
-    """A server at an address, over streamable HTTP. Redirects are not followed."""
+    """A server at an address. Redirects are not followed."""
 
     name: str
     """As in `StdioSpec`."""
@@ -60,6 +60,8 @@ class HttpSpec:
     """Sent with every request. May hold credentials, so they are never shown."""
     patience: Patience | None = None
     """As in `StdioSpec`."""
+    transport: Literal["http", "sse", "auto"] = "auto"
+    """Streamable HTTP; HTTP+SSE of 2024-11-05; or the first, and the second where that is refused."""
 
 
 Spec: TypeAlias = StdioSpec | HttpSpec

@@ -4,12 +4,13 @@ What is not one unambiguous JSON-RPC message is `Malformed`: counted, said, and 
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gateway.model.canonical import JsonObject, NotStrictJson, dump, parse
-from gateway.model.tool import Answer, InputRequired, ProtocolError, Silence, TaskStarted, ToolResult
+from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Silence, TaskStarted, ToolResult
 
 MAX_MESSAGE = 64 * 1024 * 1024
 """Bytes. server-filesystem answers a read of 8 MB with one line of 16 MB."""
@@ -18,6 +19,8 @@ MAX_DEPTH = 512
 """Results may be deeper than what a client may send; the parser itself gives up near 1,000."""
 
 METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
 UNSUPPORTED_VERSION = -32022
 
 Late: TypeAlias = Callable[[Answer], None]
@@ -31,22 +34,35 @@ class Ask:
 
     method: str
     params: Mapping[str, Any]
+    """Without `_meta`, until a link has put it there."""
     timeout_s: float
+    """Time in which the client is asked something does not count."""
     version: str | None = None
-    """The protocol version that it is sent under; None for `initialize`, which settles it."""
+    """The protocol version that it is sent under; None for `initialize`, which settles it. A link puts it."""
     name: str | None = None
-    """Of the tool; HTTP says it in a header too."""
+    """Of the tool, prompt, resource or task; HTTP says it in a header too."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """For HTTP only."""
     schema: Mapping[str, Any] | None = None
     """The tool's input schema, for arguments that HTTP says in headers too [SEP-2243]."""
     late: Late | None = None
     """As in `Dispatch`."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """The client's `_meta`."""
+    heed_loss: bool = False
+    """As in `Dispatch`."""
 
     @property
     def acts(self) -> bool:
         """Whether the upstream may still be doing something after we gave up."""
-        return self.method == "tools/call"
+        return self.method not in _PASSIVE
+
+
+_PASSIVE = {"initialize", "server/discover", "ping", "logging/setLevel", "subscriptions/listen"} | {
+    *("tools/list", "prompts/list", "resources/list", "resources/templates/list"),
+    *("resources/subscribe", "resources/unsubscribe"),
+}
+"""What the gateway asks for itself: nobody wants an answer that comes late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +71,7 @@ class Asked:
 
     id: int | str
     method: str
+    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +120,7 @@ def _request(message: JsonObject) -> Incoming:
     if "id" not in message:
         return Told(method, params)
     if isinstance(asked, int | str) and not isinstance(asked, bool):
-        return Asked(asked, method)
+        return Asked(asked, method, params)
     return Malformed(None, "a request whose id is neither an integer nor a string")
 
 
@@ -144,9 +161,15 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+_HEAD = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"')
+
+
 def _seeming_id(body: bytes) -> int | None:
+    if (head := _HEAD.match(body)) is not None:
+        return int(head[1])
     try:
-        message = json.loads(body.decode("utf-8", "replace"))
+        # Numbers of many digits cost the square of their length; only those that can be an id of ours are read.
+        message = json.loads(body.decode("utf-8", "replace"), parse_int=lambda text: int(text[:16]))
     except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict) or "method" in message or not _is_int(message.get("id")):
@@ -177,12 +200,21 @@ def cancelled(call_id: int) -> JsonObject:
     return notification("notifications/cancelled", {"requestId": call_id, "reason": "the caller went away"})
 
 
-def reply(asked: Asked) -> JsonObject:
-    """What we answer: we live. Nothing else can be asked of us, for we declare no capability."""
-    head = {"jsonrpc": "2.0", "id": asked.id}
-    if asked.method == "ping":
-        return {**head, "result": {}}
-    return {**head, "error": {"code": METHOD_NOT_FOUND, "message": f"Method not found: {asked.method[:128]}"}}
+def response(asked: int | str, answer: Answer) -> JsonObject:
+    """What we answer to a request of the upstream's."""
+    head = {"jsonrpc": "2.0", "id": asked}
+    match answer:
+        case ToolResult(result) | InputRequired(result) | TaskStarted(result):
+            return {**head, "result": result}
+        case ProtocolError(error):
+            return {**head, "error": error}
+        case NotSent(reason) | Silence(reason):
+            return {**head, "error": {"code": INTERNAL_ERROR, "message": reason}}
+
+
+def unknown(method: str) -> ProtocolError:
+    """What we say of a request that nobody can answer."""
+    return ProtocolError({"code": METHOD_NOT_FOUND, "message": f"Method not found: {method[:128]}"})
 
 
 def legible(data: bytes, limit: int = 200) -> str:

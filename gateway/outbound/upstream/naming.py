@@ -1,0 +1,152 @@
+"""What several upstreams offer together: one name, one thing; and who owns a resource."""
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.model.canonical import JsonObject
+from gateway.model.tool import Tool
+
+_PREFIXED = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What every client accepts as a name."""
+
+OURS = "gateway"
+"""The prefix of the gateway's own tools; no upstream may offer one that looks like them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One thing of an upstream's, under the name that agents use."""
+
+    name: str
+    upstream: str
+    own_name: str
+    item: JsonObject
+    """As the upstream sent it."""
+
+    @property
+    def shown(self) -> JsonObject:
+        """As agents see it: only the name is ours."""
+        return self.item if self.name == self.own_name else {**self.item, "name": self.name}
+
+    @property
+    def tool(self) -> Tool:
+        """If it is a tool: as the house knows it."""
+        return Tool(self.name, self.upstream, self.own_name, self.item)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """All of one kind that upstreams offer together."""
+
+    by_name: Mapping[str, Named]
+    """By the name that agents use, in order: that of the configuration, then the upstream's."""
+    withheld: Mapping[str, tuple[str, ...]]
+    """By upstream, why some of its are not offered."""
+
+
+def name_all(offers: Sequence[tuple[str, Sequence[JsonObject]]], *, prefix: bool) -> Names:
+    """The tools or prompts of each upstream, in order, under names that are told apart by every client.
+
+    Of two that are not, neither is offered: whichever came first could be the impostor. Case, width and other
+    spellings of one character do not tell names apart; look-ups are exact.
+    """
+    candidates: dict[str, list[Named]] = {}
+    withheld: dict[str, list[str]] = {}
+    for upstream, items in offers:
+        for item in items:
+            own = item["name"]
+            name = f"{upstream}__{own}" if prefix else own
+            if prefix and not _PREFIXED.fullmatch(name):
+                withheld.setdefault(upstream, []).append(f"`{short(name)}` is not 1 to 64 of A-Z a-z 0-9 _ -")
+                continue
+            if _likeness(name).startswith(f"{OURS}__"):
+                withheld.setdefault(upstream, []).append(f"`{short(name)}` is a name of the gateway's own")
+                continue
+            candidates.setdefault(_likeness(name), []).append(Named(name, upstream, own, item))
+    for alike in candidates.values():
+        for one in alike if len(alike) > 1 else ():
+            origins = " and ".join(f"`{short(other.own_name)}` of `{other.upstream}`" for other in alike)
+            withheld.setdefault(one.upstream, []).append(f"`{short(one.name)}` could be {origins}")
+    by_name = {alike[0].name: alike[0] for alike in candidates.values() if len(alike) == 1}
+    return Names(by_name, {upstream: tuple(reasons) for upstream, reasons in withheld.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """All resources, or all templates, that upstreams offer together."""
+
+    items: tuple[JsonObject, ...]
+    owners: Mapping[str, str]
+    """Address to upstream: the first of the configuration that lists it."""
+    doubles: Mapping[str, tuple[str, ...]]
+    """By upstream, addresses that an earlier one lists too: those are read from the earlier one."""
+
+
+def address_all(offers: Sequence[tuple[str, Sequence[JsonObject]]], key: str) -> Addresses:
+    """Resources by `uri`, or templates by `uriTemplate`, as they are: an address is never changed."""
+    owners: dict[str, str] = {}
+    items: list[JsonObject] = []
+    doubles: dict[str, list[str]] = {}
+    for upstream, offered in offers:
+        for item in offered:
+            address = item.get(key)
+            if not isinstance(address, str):
+                continue
+            if address in owners and owners[address] != upstream:
+                first = owners[address]
+                doubles.setdefault(upstream, []).append(
+                    f"`{short(address)}` is listed by `{first}` too, which is asked for it"
+                )
+                continue
+            owners[address] = upstream
+            items.append(item)
+    return Addresses(tuple(items), owners, {upstream: tuple(said) for upstream, said in doubles.items()})
+
+
+class Template:
+    """Tells whether an address can have come from a URI template; an expression matches anything [RFC 6570]."""
+
+    def __init__(self, template: str) -> None:
+        self._first, *middle = re.split(r"\{[^{}]*\}", template)
+        self._last = middle.pop() if middle else None
+        self._middle = middle
+
+    def matches(self, address: str) -> bool:
+        """Linear in the address, whatever the template."""
+        if self._last is None:
+            return address == self._first
+        end = len(address) - len(self._last)
+        if not (address.startswith(self._first) and address.endswith(self._last)):
+            return False
+        place = len(self._first)
+        for literal in self._middle:
+            found = address.find(literal, place, end)
+            if found < 0:
+                return False
+            place = found + len(literal)
+        return place <= end
+
+
+def app_addresses(tools: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The `ui://` resources that tools name, listed or not [io.modelcontextprotocol/ui]."""
+    found = []
+    for tool in tools:
+        meta = tool.get("_meta")
+        ui = meta.get("ui") if isinstance(meta, Mapping) else None
+        uris = [ui.get("resourceUri") if isinstance(ui, Mapping) else None]
+        if isinstance(meta, Mapping):
+            uris += [meta.get("ui/resourceUri"), meta.get("openai/outputTemplate")]
+        found += [uri for uri in uris if isinstance(uri, str)]
+    return found
+
+
+def _likeness(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def short(name: str) -> str:
+    """The head of a name of an upstream's, fit for a message."""
+    return "".join(char if char.isprintable() else "?" for char in name[:80])

@@ -1,0 +1,105 @@
+from typing import Any
+
+import pytest
+
+from gateway.model.tool import Tool
+from gateway.outbound.upstream.naming import Template, address_all, app_addresses, name_all
+
+
+def named(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name} for name in names]
+
+
+def test_a_single_upstream_keeps_its_names_whatever_they_are() -> None:
+    names = name_all([("u", named("b", "a tool / with é"))], prefix=False)
+    assert [one.tool for one in names.by_name.values()] == [
+        Tool("b", "u", "b", {"name": "b"}),
+        Tool("a tool / with é", "u", "a tool / with é", {"name": "a tool / with é"}),
+    ]
+
+
+def test_federated_names_stand_in_the_order_of_the_configuration() -> None:
+    names = name_all([("z", named("b", "a")), ("y", named("b"))], prefix=True)
+    assert list(names.by_name) == ["z__b", "z__a", "y__b"]
+    assert names.by_name["z__a"].tool == Tool("z__a", "z", "a", {"name": "a"})
+
+
+@pytest.mark.parametrize(
+    ("offers", "prefix", "withheld"),
+    [
+        ([("u", named("ok", "no way"))], True, {"u": ("`u__no way` is not 1 to 64 of A-Z a-z 0-9 _ -",)}),
+        ([("u", named("ok", "x" * 62))], True, {"u": (f"`u__{'x' * 62}` is not 1 to 64 of A-Z a-z 0-9 _ -",)}),
+        (
+            [("a__b", named("c")), ("a", named("b__c")), ("u", named("ok"))],
+            True,
+            {
+                "a__b": ("`a__b__c` could be `c` of `a__b` and `b__c` of `a`",),
+                "a": ("`a__b__c` could be `c` of `a__b` and `b__c` of `a`",),
+            },
+        ),
+        (
+            [("u", named("ok", "Delete", "\uff44elete"))],
+            False,
+            {
+                "u": (
+                    "`Delete` could be `Delete` of `u` and `\uff44elete` of `u`",
+                    "`\uff44elete` could be `Delete` of `u` and `\uff44elete` of `u`",
+                )
+            },
+        ),
+        (
+            [("u", named("ok", "Gateway__x\u202e"))],
+            False,
+            {"u": ("`Gateway__x?` is a name of the gateway's own",)},
+        ),
+    ],
+)
+def test_what_could_be_taken_for_another_is_not_offered_and_both_are_named(
+    offers: list[tuple[str, list[dict[str, Any]]]],
+    prefix: bool,  # noqa: FBT001 - a row of the table
+    withheld: dict[str, tuple[str, ...]],
+) -> None:
+    names = name_all(offers, prefix=prefix)
+    assert names.withheld == withheld
+    assert list(names.by_name) == ["u__ok" if prefix else "ok"]
+
+
+def test_an_address_is_never_changed_and_belongs_to_the_first_that_lists_it() -> None:
+    both = address_all([("a", [{"uri": "x:1", "n": None}]), ("b", [{"uri": "x:1"}, {"uri": "x:2"}, {}])], "uri")
+    assert both.items == ({"uri": "x:1", "n": None}, {"uri": "x:2"})
+    assert both.owners == {"x:1": "a", "x:2": "b"}
+    assert both.doubles == {"b": ("`x:1` is listed by `a` too, which is asked for it",)}
+
+
+@pytest.mark.parametrize(
+    ("template", "address", "fits"),
+    [
+        ("x:1", "x:1", True),
+        ("x:1", "x:12", False),
+        ("x:{a}", "x:", True),
+        ("x:{a}", "x:a/b", True),
+        ("x:{a}/z", "x:a/b/z", True),
+        ("x:{a}/z", "x:a/b", False),
+        ("x:{a}/m/{b}/z", "x:1/m/2/z", True),
+        ("x:{a}/m/{b}/z", "x:1/2/z", False),
+        ("aba{x}aba", "ababa", False),
+        ("{a}", "", True),
+    ],
+)
+def test_an_address_may_have_come_from_a_template(template: str, address: str, fits: bool) -> None:  # noqa: FBT001
+    assert Template(template).matches(address) is fits
+
+
+def test_a_template_that_could_make_a_pattern_run_for_ever_does_not() -> None:
+    assert not Template("{a}b" * 500 + "c").matches("b" * 50_000)
+
+
+def test_the_resources_of_apps_are_known_by_the_tools_that_name_them() -> None:
+    tools: list[dict[str, Any]] = [
+        {"_meta": {"ui": {"resourceUri": "ui://a"}}},
+        {"_meta": {"ui/resourceUri": "ui://b", "openai/outputTemplate": "ui://c"}},
+        {"_meta": {"ui": {"resourceUri": 1}}},
+        {"_meta": None},
+        {},
+    ]
+    assert app_addresses(tools) == ["ui://a", "ui://b", "ui://c"]
