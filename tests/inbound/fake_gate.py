@@ -10,8 +10,12 @@ import anyio
 from gateway.model.answer import PolicyRef, Refusal, Shown
 from gateway.model.canonical import Digest, dump
 from gateway.model.events import Outcome
+from gateway.model.offer import Kind, Listed, Route
+from gateway.model.party import Party
 from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal
+from gateway.model.tool import Answer, NotSent, ProtocolError, ToolResult
+from gateway.ports import Caller, Listener, NoSuchRun
 
 T0 = 1_800_000_000.0
 
@@ -62,6 +66,12 @@ async def echo(proposal: Proposal) -> Shown:
 class FakeGate:
     """Satisfies `Gate`. As the real one does, it finishes what it began even if the caller is cancelled."""
 
+    callers: list[Caller] = field(default_factory=list)
+    ends: list[tuple[str, Answer]] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
+    outcomes: dict[str, Shown] = field(default_factory=dict)
+    """By attempt."""
+
     salt: bytes = b"salt"
     answers: dict[str, Answers] = field(default_factory=dict)
     """By tool; the echo for all others."""
@@ -75,7 +85,22 @@ class FakeGate:
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _tasks: set[asyncio.Task[Shown]] = field(default_factory=set)
 
-    async def call(self, proposal: Proposal) -> Shown:
+    async def outcome(self, attempt: str, principal: Principal, caller: Caller) -> Shown:  # noqa: ARG002
+        if attempt not in self.outcomes:
+            raise NoSuchRun(f"no attempt `{attempt}` is known")
+        return self.outcomes[attempt]
+
+    async def ended(self, attempt: str, principal: Principal, answer: Answer) -> Shown:  # noqa: ARG002
+        self.ends.append((attempt, answer))
+        if isinstance(answer, ToolResult):
+            return Shown("run_x", attempt, answer.result)
+        return Shown("run_x", attempt, error=answer.error) if isinstance(answer, ProtocolError) else Shown("run_x")
+
+    def withdraw(self, attempt: str, principal: Principal) -> None:  # noqa: ARG002
+        self.withdrawn.append(attempt)
+
+    async def call(self, proposal: Proposal, caller: Caller) -> Shown:
+        self.callers.append(caller)
         if self.shields:
             with anyio.CancelScope(shield=True):
                 return await self._call(proposal)
@@ -160,18 +185,77 @@ TOOLS: tuple[dict[str, Any], ...] = (
 )
 
 
+Scripted = Answer | Callable[[Caller], Awaitable[Answer]]
+
+
 @dataclass
-class FakeTools:
-    """Satisfies `Tools`."""
+class FakeOffers:
+    """Satisfies `Offers`: lists that it is given, answers by script, and a memory of what it was asked."""
 
-    definitions: Sequence[Mapping[str, Any]] = TOOLS
+    items: dict[Kind, Sequence[Mapping[str, Any]]] = field(default_factory=lambda: {"tools": TOOLS})
+    said: dict[str, Any] = field(default_factory=dict)
+    """Its capabilities."""
     text: str = "The upstream says hello."
+    owners: dict[str, str] = field(default_factory=dict)
+    """Method to upstream."""
+    answers: dict[str, Scripted] = field(default_factory=dict)
+    """By method."""
+    asked: list[tuple[Route, str, Mapping[str, Any], str | None]] = field(default_factory=list)
+    log: list[tuple[Any, ...]] = field(default_factory=list)
+    listeners: list[Listener] = field(default_factory=list)
 
-    async def tools(self) -> Sequence[Mapping[str, Any]]:
-        return self.definitions
+    async def reach(self, party: Party) -> None:
+        self.log.append(("reach", party.key))
 
-    def instructions(self) -> str:
+    def join(self, party: Party) -> None:
+        self.log.append(("join", party.key))
+
+    def leave(self, party: str) -> None:
+        self.log.append(("leave", party))
+
+    def capabilities(self, party: Party) -> Mapping[str, Any]:  # noqa: ARG002
+        return self.said
+
+    def instructions(self, party: Party) -> str:  # noqa: ARG002
         return self.text
 
-    def schema_of(self, name: str) -> Mapping[str, Any] | None:
-        return next((tool["inputSchema"] for tool in self.definitions if tool["name"] == name), None)
+    async def listed(self, kind: Kind, party: Party) -> Listed:  # noqa: ARG002
+        return Listed(self.items.get(kind, ()))
+
+    def mirrored(self, tool: str, party: Party) -> Mapping[str, Any] | None:  # noqa: ARG002
+        found = next((one for one in TOOLS if one["name"] == tool), None)
+        return found["inputSchema"] if found is not None and "x-mcp-header" in dump(found) else None
+
+    def owner_of(self, tool: str, party: Party) -> str | None:  # noqa: ARG002
+        return self.owners.get(tool)
+
+    def route(self, method: str, params: Mapping[str, Any], party: Party) -> Route | None:  # noqa: ARG002
+        plain = {key: value for key, value in params.items() if key != "_meta"}
+        return Route((self.owners[method],), plain) if method in self.owners else None
+
+    async def request(
+        self, route: Route, method: str, meta: Mapping[str, Any], caller: Caller, *, upstream: str | None = None
+    ) -> tuple[str, Answer]:
+        self.asked.append((route, method, meta, upstream))
+        answer = self.answers.get(method, NotSent("it is down"))
+        return route.upstreams[0], await answer(caller) if callable(answer) else answer
+
+    def notify(self, party: Party, method: str, params: Mapping[str, Any]) -> None:
+        self.log.append(("notify", party.key, method, params))
+
+    def set_level(self, party: Party, level: str) -> None:
+        self.log.append(("level", party.key, level))
+
+    def attach(self, listener: Listener) -> None:
+        self.listeners.append(listener)
+
+    def detach(self, listener: Listener) -> None:
+        self.listeners.remove(listener)
+
+    async def subscribe(self, listener: Listener, uri: str) -> Answer:
+        self.log.append(("subscribe", listener.party.key, uri))
+        return ToolResult({}) if uri.startswith("file:") else ProtocolError({"code": -32602, "message": "no"})
+
+    async def unsubscribe(self, listener: Listener, uri: str) -> Answer:
+        self.log.append(("unsubscribe", listener.party.key, uri))
+        return ToolResult({})

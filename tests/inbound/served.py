@@ -2,18 +2,18 @@
 
 import json
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import uvicorn
 from anyio.abc import SocketStream
 
-from gateway.inbound.mcp import HttpApp, http_app
-from gateway.outbound.ids import id_maker
-from tests.inbound.fake_gate import FakeGate, FakeTools, ToldClock
+from gateway.inbound.mcp import HttpApp, http_app, server_config
+from tests.inbound.fake_gate import ToldClock
+from tests.inbound.fake_relay import FakeRelay
 
 KEY = b"0123456789abcdef0123456789abcdef"
 BOUND_S = 5.0
@@ -55,10 +55,11 @@ class Served:
     """A door that is open, and what stands behind it."""
 
     port: int
-    gate: FakeGate
-    tools: FakeTools
+    relay: Any
+    """A `FakeRelay`, unless a test wants the real one."""
     clock: ToldClock
-    observed: list[Any] = field(default_factory=list)
+    app: HttpApp | None = None
+    """For a test that closes it."""
 
     @property
     def url(self) -> str:
@@ -80,6 +81,16 @@ class Served:
         """The answer to one request. A header of None is not sent; a body that is no bytes is dumped as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return parsed(await self.raw(request(data, headers, path=path, method=method, port=self.port)))
+
+    @asynccontextmanager
+    async def stream(
+        self, body: Any, headers: Mapping[str, str | None] | None = None, *, method: str = "POST"
+    ) -> AsyncIterator["Stream"]:
+        """A request whose response is read bit by bit; at the end of the block its connection is closed."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with await self.connect() as raw:
+            await raw.send(request(data, headers, method=method, port=self.port))
+            yield Stream(raw)
 
     async def modern(self, method: str, params: Mapping[str, Any], **more: Any) -> Answer:
         """The answer to a well-formed request of 2026-07-28."""
@@ -143,35 +154,76 @@ def _dechunked(body: bytes) -> bytes:
     return whole
 
 
+@dataclass
+class Stream:
+    """A response that is read event by event."""
+
+    raw: SocketStream
+    _data: bytes = b""
+    _body: bytes = b""
+
+    async def head(self) -> Answer:
+        """Status and headers."""
+        while b"\r\n\r\n" not in self._data:
+            self._data += await self._more()
+        head, _, self._data = self._data.partition(b"\r\n\r\n")
+        return parsed(head + b"\r\n\r\n")
+
+    async def event(self) -> dict[str, str] | None:
+        """The next event's fields; a comment is one under the empty name. None at the end."""
+        while b"\n\n" not in self._body:
+            chunk = await self._chunk()
+            if not chunk:
+                return None
+            self._body += chunk
+        event, _, self._body = self._body.partition(b"\n\n")
+        fields = (line.partition(":") for line in event.decode().split("\n"))
+        return {name: value.removeprefix(" ") for name, _, value in fields}
+
+    async def message(self) -> Any:
+        """The next message; what only gives an id or a sign of life is passed over. None at the end."""
+        while (event := await self.event()) is not None:
+            if event.get("data"):
+                return json.loads(event["data"])
+        return None
+
+    async def _chunk(self) -> bytes:
+        while b"\r\n" not in self._data:
+            self._data += await self._more()
+        size, _, rest = self._data.partition(b"\r\n")
+        length = int(size, 16)
+        while len(rest) < length + 2:
+            rest += await self._more()
+        self._data = rest[length + 2 :]
+        return rest[:length]
+
+    async def _more(self) -> bytes:
+        with anyio.fail_after(BOUND_S):
+            return await self.raw.receive()
+
+
 @asynccontextmanager
 async def listening(app: HttpApp) -> AsyncIterator[int]:
-    """The port on which the app is served."""
+    """The port on which the app is served, by the server that we ship."""
     # The protocol is named, since asyncio sets TCP_NODELAY only where it is: without it each answer takes 40 ms.
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, log_level="error", lifespan="off", ws="none", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(server_config(app, timeout_graceful_shutdown=1))
         async with app.running(), anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with anyio.fail_after(BOUND_S):
                 while not server.started:  # uvicorn tells nobody
                     await anyio.sleep(0.005)
             yield listener.getsockname()[1]
+            app.close()
             server.should_exit = True
 
 
 @asynccontextmanager
-async def door(prepare: Callable[[FakeGate], None] = lambda _gate: None, **settings: Any) -> AsyncIterator[Served]:
-    """The door, open on a loopback port."""
-    gate, tools, clock = FakeGate(), FakeTools(), ToldClock()
-    prepare(gate)
-    app = http_app(
-        gate=gate,
-        tools=tools,
-        make_id=id_maker(clock.now),
-        clock=clock,
-        version="9.9",
-        **{"run_key": KEY, **settings},
-    )
+async def door(relay: FakeRelay | None = None, **settings: Any) -> AsyncIterator[Served]:
+    """The door before a fake relay, open on a loopback port."""
+    relay, clock = relay or FakeRelay(), ToldClock()
+    more = {"run_key": KEY, **settings}
+    app = http_app(relay=relay, delivered=relay.delivered, now=clock.now, **more)
     async with listening(app) as port:
-        yield Served(port, gate, tools, clock)
+        yield Served(port, relay, clock, app)

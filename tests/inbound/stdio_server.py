@@ -1,50 +1,67 @@
-"""The stdio door before a fake gate, as a process. Writes what the gate saw to the file that is named, line by line."""
+"""The stdio door before a fake relay, as a process. Writes what the relay saw to the file that is named."""
 
 import asyncio
 import json
 import os
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 
 from gateway.inbound.mcp import serve_stdio
+from gateway.inbound.mcp.envelope import params_of
+from gateway.inbound.mcp.exchange import Exchange, Session
 from gateway.model.answer import Shown
-from gateway.model.proposal import Proposal
-from gateway.outbound.ids import id_maker
-from tests.inbound.fake_gate import REFUSAL, Answers, FakeGate, FakeTools, Held, ToldClock, answering, echo
+from gateway.model.canonical import JsonObject
+from tests.inbound.fake_relay import FakeRelay, Script, echo, tell, text
 
 BIG = "x" * 3_000_000
 
 
-class Noting(FakeGate):
+class Noting(FakeRelay):
     """Tells the test, through a file, what happens."""
 
     def delivered(self, shown: Shown) -> None:
-        note("delivered", [shown.run, shown.attempt])
+        note("delivered", shown.attempt)
 
-    async def open_run(self, **run: Any) -> str:
-        note("opened", {"origin": run["origin"], "principal": run["principal"].id, "client": run["attribution"]})
-        return str(run["run"])
+    def closed(self, session: Session) -> None:
+        super().closed(session)
+        note("closed", [session.principal.id, session.version, len(session.flights)])
 
 
-async def noisy(proposal: Proposal) -> Shown:
+async def noisy(_exchange: Exchange) -> JsonObject:
     """Everything that a careless library might do to stdout, and a child that inherits it."""
     print("printed")  # noqa: T201 - that is the case
     sys.stdout.flush()
     os.write(1, b"written\n")
     os.system("echo from a child; cat")  # noqa: ASYNC221, S605
-    return Shown(proposal.run, result={"content": [{"type": "text", "text": "quiet"}]})
+    return text("quiet")
 
 
-async def seen(proposal: Proposal) -> Shown:
-    note("proposed", {"arguments": repr(dict(proposal.arguments)), "key": proposal.key and proposal.key.value})
-    return Shown(proposal.run, result={"content": [], "structuredContent": dict(proposal.arguments)})
+async def seen(exchange: Exchange) -> JsonObject:
+    arguments = params_of(exchange.message).get("arguments") or {}
+    note("proposed", repr(arguments))
+    return {"content": [], "structuredContent": arguments}
 
 
-async def big(proposal: Proposal) -> Shown:
-    return Shown(proposal.run, attempt="big", result={"content": [{"type": "text", "text": BIG}]})
+async def big(_exchange: Exchange) -> JsonObject:
+    return text(BIG)
+
+
+async def chatty(exchange: Exchange) -> JsonObject:
+    """More than anybody takes who does not read, and nothing that cannot be lost."""
+    for number in range(10):
+        tell(exchange, "notifications/message", {"number": number, "data": "y" * 1_000_000})
+    note("said", None)
+    return text("said")
+
+
+async def broken(exchange: Exchange) -> JsonObject:
+    if params_of(exchange.message).get("arguments"):
+        exchange.line.send({"a": float("nan")})
+        return {"content": [], "structuredContent": float("inf")}
+    raise RuntimeError("a bug")
 
 
 def note(what: str, detail: Any) -> None:
@@ -52,31 +69,41 @@ def note(what: str, detail: Any) -> None:
         log.write(json.dumps([what, detail]) + "\n")
 
 
-class Slow(Held):
+@dataclass
+class Slow:
     """Notes that it began, and ends when `go` is called."""
 
-    async def __call__(self, proposal: Proposal) -> Shown:
-        note("began", proposal.run)
-        shown = await super().__call__(proposal)
-        note("finished", proposal.run)
-        return replace(shown, attempt="slow")
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def go(self, proposal: Proposal) -> Shown:
+    async def __call__(self, exchange: Exchange) -> JsonObject:
+        note("began", None)
+        gate = self.gate
+        exchange.withdrawal.then = lambda: note("withdrawn", exchange.withdrawal.said)
+        await gate.wait()
+        note("finished", None)
+        return await echo(exchange)
+
+    async def go(self, exchange: Exchange) -> JsonObject:
         """Let it end."""
         self.gate.set()
         self.gate = asyncio.Event()
-        return await echo(proposal)
+        return await echo(exchange)
 
 
 async def main() -> None:
     print("before the door opens", end="")  # noqa: T201 - the same
     slow = Slow()
-    scripts: dict[str, Answers] = {"noisy": noisy, "seen": seen, "big": big, "slow": slow, "go": slow.go}
-    gate = Noting(answers={**scripts, "pay": answering(refusal=REFUSAL)})
-    clock = ToldClock()
-    await serve_stdio(gate=gate, tools=FakeTools(), make_id=id_maker(clock.now), clock=clock, version="9.9")
+    scripts: dict[str, Script] = {"noisy": noisy, "seen": seen, "big": big, "slow": slow, "go": slow.go}
+    relay = Noting()
+    relay.tools.update(scripts | {"chatty": chatty, "broken": broken})
+    await serve_stdio(relay=relay, delivered=relay.delivered)
     note("ended", None)
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    if "--uvloop" in sys.argv:
+        import uvloop
+
+        uvloop.run(main())
+    else:
+        anyio.run(main)

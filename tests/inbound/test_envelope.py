@@ -3,9 +3,10 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
-from starlette.datastructures import Headers
+from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 
-from gateway.inbound.mcp.envelope import Refused, check_headers, id_of, is_modern, read
+from gateway.inbound.mcp.door import read_head
+from gateway.inbound.mcp.envelope import Refused, id_of, is_modern, read, version_of
 from tests.inbound.served import ENVELOPE, MODERN
 
 PARSE, INVALID, MISMATCH = -32700, -32600, -32020
@@ -38,6 +39,9 @@ REFUSALS: list[tuple[str, bytes, int, Any]] = [
     ("NUL in a key", call('{"a\\u0000b":1}'), INVALID, 7),
     ("NUL in a method", b'{"jsonrpc":"2.0","id":7,"method":"pi\\u0000ng"}', INVALID, 7),
     ("100,000 keys", call(json.dumps({str(n): n for n in range(100_000)})), INVALID, 7),
+    ("10,001 short keys", call(json.dumps({f"{n:x}": 0 for n in range(10_001)}, separators=(",", ":"))), INVALID, 7),
+    ("NUL in a key, deep", call('{"a":[{"b\\u0000":1}]}'), INVALID, 7),
+    ("taskid", call(params=',"taskid":"x"'), INVALID, 7),
     ("Name beside name", call(params=',"Name":"danger"'), INVALID, 7),
     ("long s", call(params=',"argument\u017f":{}'), INVALID, 7),
     ("full-width", call(params=',"\uff4eame":"danger"'), INVALID, 7),
@@ -133,12 +137,17 @@ LEGACY_CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"na
 GOOD = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "echo")]
 
 
-def headers(*pairs: tuple[str, str]) -> Headers:
-    return Headers(raw=[(name.encode(), value.encode()) for name, value in pairs])
+Given = list[tuple[str, str]]
 
 
-def without(name: str, *more: tuple[str, str]) -> Headers:
-    return headers(*(pair for pair in GOOD if pair[0] != name), *more)
+def without(name: str, *more: tuple[str, str]) -> Given:
+    return [*(pair for pair in GOOD if pair[0] != name), *more]
+
+
+def version(message: dict[str, Any], given: Given) -> str | None:
+    """As the door asks, once it has read the head."""
+    head = read_head([(name.encode(), value.encode()) for name, value in given])
+    return version_of(message, head.headers, head.repeated)
 
 
 @pytest.mark.parametrize(
@@ -153,34 +162,104 @@ def without(name: str, *more: tuple[str, str]) -> Headers:
         (MODERN_CALL, without("mcp-name", ("mcp-name", "Echo"))),
         (MODERN_CALL, without("mcp-name", ("mcp-name", "=?base64?c2FmZQ==?="))),
         (MODERN_CALL, without("mcp-name", ("mcp-name", "=?base64?!?="))),
-        (MODERN_CALL, headers(*GOOD, ("mcp-name", "echo"))),
-        (MODERN_CALL, headers(*GOOD, ("mcp-method", "tools/call"))),
-        (MODERN_CALL, headers(*GOOD, ("mcp-protocol-version", MODERN))),
-        (LEGACY_CALL, headers(("mcp-method", "ping"))),
-        (LEGACY_CALL, headers(("mcp-name", "safe"))),
-        ({**LEGACY_CALL, "params": {}}, headers(("mcp-name", "safe"))),
+        (MODERN_CALL, [*GOOD, ("mcp-name", "echo")]),
+        (MODERN_CALL, [*GOOD, ("mcp-method", "tools/call")]),
+        (MODERN_CALL, [*GOOD, ("mcp-protocol-version", MODERN)]),
+        (LEGACY_CALL, [("mcp-method", "ping")]),
+        (LEGACY_CALL, [("mcp-name", "safe")]),
+        ({**LEGACY_CALL, "params": {}}, [("mcp-name", "safe")]),
     ],
 )
-def test_headers_that_say_something_else_than_the_body_are_refused(message: dict[str, Any], given: Headers) -> None:
+def test_headers_that_say_something_else_than_the_body_are_refused(message: dict[str, Any], given: Given) -> None:
     with pytest.raises(Refused) as refused:
-        check_headers(message, given)
+        version(message, given)
     assert (refused.value.code, refused.value.request_id) == (MISMATCH, 7)
 
 
 @pytest.mark.parametrize(
     ("message", "given"),
     [
-        (MODERN_CALL, headers(*GOOD)),
+        (MODERN_CALL, GOOD),
         (MODERN_CALL, without("mcp-name", ("mcp-name", "=?base64?ZWNobw==?="))),
-        (LEGACY_CALL, headers()),
-        (LEGACY_CALL, headers(("mcp-protocol-version", "2025-06-18"))),
-        (LEGACY_CALL, headers(("mcp-method", "tools/call"), ("mcp-name", "echo"))),
-        ({"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers(("mcp-name", "whatever"))),
-        ({"jsonrpc": "2.0", "id": 1, "result": {}}, headers()),
+        (LEGACY_CALL, []),
+        (LEGACY_CALL, [("mcp-protocol-version", "2025-06-18")]),
+        (LEGACY_CALL, [("mcp-method", "tools/call"), ("mcp-name", "echo")]),
+        ({"jsonrpc": "2.0", "id": 1, "method": "ping"}, [("mcp-name", "whatever")]),
+        ({"jsonrpc": "2.0", "id": 1, "result": {}}, []),
     ],
 )
-def test_headers_that_agree_with_the_body_pass(message: dict[str, Any], given: Headers) -> None:
-    check_headers(message, given)
+def test_headers_that_agree_with_the_body_pass(message: dict[str, Any], given: Given) -> None:
+    assert version(message, given) == (MODERN if message is MODERN_CALL else None)
+
+
+# --- the era ----------------------------------------------------------------------------------------------------------
+
+UNKNOWN = "2099-01-01"
+CAPABLE = "io.modelcontextprotocol/clientCapabilities"
+VERSION = "io.modelcontextprotocol/protocolVersion"
+
+
+def enveloped(meta: Any, **more: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"_meta": meta}, **more}
+
+
+def under(told: str, method: str = "ping") -> Given:
+    return [("mcp-protocol-version", told), ("mcp-method", method)]
+
+
+UNSUPPORTED = {"supported": [MODERN], "requested": UNKNOWN}
+RUNGS: list[tuple[str, dict[str, Any], Given | None, int, Any]] = [
+    ("no envelope under a modern header", LEGACY_CALL, GOOD, -32602, None),
+    ("no envelope under an unknown header", LEGACY_CALL, under(UNKNOWN, "tools/call"), -32602, None),
+    ("no capabilities", enveloped({VERSION: MODERN}), under(MODERN), -32602, None),
+    ("no capabilities, on stdio", enveloped({VERSION: MODERN}), None, -32602, None),
+    ("no version", enveloped({CAPABLE: {}}), under(MODERN), -32602, None),
+    ("no capabilities, and another version", enveloped({VERSION: UNKNOWN}), under(MODERN), -32602, None),
+    ("another version than the header's", enveloped({VERSION: UNKNOWN, CAPABLE: {}}), under(MODERN), MISMATCH, None),
+    ("an unknown version", enveloped({VERSION: UNKNOWN, CAPABLE: {}}), under(UNKNOWN), -32022, UNSUPPORTED),
+    ("an unknown version, on stdio", enveloped({VERSION: UNKNOWN, CAPABLE: {}}), None, -32022, UNSUPPORTED),
+    ("a number as version, on stdio", enveloped({VERSION: 1, CAPABLE: {}}), None, -32602, None),
+    ("an old version in the envelope, on stdio", enveloped({VERSION: "2025-11-25", CAPABLE: {}}), None, -32022,
+     {"supported": [MODERN], "requested": "2025-11-25"}),
+    ("a notification of an unknown version", {"jsonrpc": "2.0", "method": "notifications/x"},
+     under(UNKNOWN, "notifications/x"), -32022, UNSUPPORTED),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("message", "given", "code", "data"), [case[1:] for case in RUNGS], ids=[case[0] for case in RUNGS]
+)
+def test_the_first_rung_that_is_missing_is_told(
+    message: dict[str, Any], given: Given | None, code: int, data: Any
+) -> None:
+    with pytest.raises(Refused) as refused:
+        version_of(message) if given is None else version(message, given)
+    assert (refused.value.code, refused.value.data, refused.value.request_id) == (code, data, message.get("id"))
+
+
+@pytest.mark.parametrize("message", [case[1] for case in RUNGS[:9] if case[2] is not None])
+def test_the_rungs_are_those_of_the_sdk(message: dict[str, Any]) -> None:
+    given = dict(next(case[2] for case in RUNGS if case[1] is message and case[2] is not None))
+    theirs = classify_inbound_request(message, headers=given)
+    with pytest.raises(Refused) as refused:
+        version_of(message, given)
+    assert isinstance(theirs, InboundLadderRejection)
+    assert (refused.value.code, refused.value.data) == (theirs.code, theirs.data)
+
+
+def test_a_client_that_is_known_to_be_modern_must_send_its_envelope() -> None:
+    assert version_of(LEGACY_CALL) is None
+    with pytest.raises(Refused) as refused:
+        version_of(LEGACY_CALL, modern=True)
+    assert refused.value.code == -32602
+
+
+def test_a_refusal_is_a_whole_response() -> None:
+    assert Refused(-32022, "no", 7, UNSUPPORTED).response == {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "error": {"code": -32022, "message": "no", "data": UNSUPPORTED},
+    }
 
 
 def test_a_message_tells_its_era_and_its_id() -> None:

@@ -1,51 +1,51 @@
 from typing import Any
 
-from starlette.requests import Request
-
-from gateway.inbound.mcp.exchange import SCOPE_KEY, Exchange, Flights, exchange_of
+from gateway.inbound.mcp.exchange import Exchange, Flights
+from gateway.model.canonical import JsonObject
 from gateway.model.principal import Principal
 
-ALICE, BOB = Principal("alice"), Principal("bob")
+
+class Nowhere:
+    """A line that nobody hears."""
+
+    def send(self, message: JsonObject) -> None:
+        raise NotImplementedError
+
+    def pause(self, retry_ms: int | None) -> None:
+        raise NotImplementedError
 
 
-def exchange(request_id: Any = 1, principal: Principal = ALICE, session: str | None = "s") -> Exchange:
-    return Exchange({"id": request_id, "method": "ping"}, principal, "http", session=session)
+def exchange(request_id: Any = 1) -> Exchange:
+    return Exchange({"id": request_id, "method": "ping"}, Principal("alice"), "http", Nowhere())
 
 
-def cancel(request_id: Any, principal: Principal = ALICE, session: str | None = "s") -> Exchange:
-    message = {"method": "notifications/cancelled", "params": {"requestId": request_id}}
-    return Exchange(message, principal, "http", session=session)
-
-
-def test_both_transports_hand_over_the_exchange() -> None:
-    one = exchange()
-    scope = {"type": "http", "headers": [], SCOPE_KEY: one}
-    assert exchange_of(one) is exchange_of(Request(scope)) is one
-    assert exchange_of(None) is exchange_of(Request({"type": "http"})) is None
-
-
-def test_an_id_is_taken_until_nobody_works_on_its_request() -> None:
+def test_an_id_is_taken_until_its_request_has_landed() -> None:
     flights, one = Flights(), exchange()
     assert flights.board(one)
-    with one.held():
-        one.release()  # the transport is done, the gate is not
-        assert not flights.board(exchange())
-        assert not flights.board(exchange("1"))
-    assert flights.board(exchange())
+    assert not flights.board(exchange())
+    assert not flights.board(exchange("1"))
+    flights.land(one)
+    assert flights.board(exchange("1"))
 
 
-def test_ids_count_within_one_connection_of_one_principal() -> None:
-    flights = Flights()
-    others = [exchange(), exchange(session="t"), exchange(principal=BOB), exchange(2), exchange(session=None)]
-    assert all(flights.board(other) for other in others)
+def test_a_request_that_was_turned_away_does_not_land_another() -> None:
+    flights, one = Flights(), exchange()
+    flights.board(one)
+    flights.land(exchange())
+    assert list(flights) == [one]
 
 
-def test_a_cancel_finds_the_request_of_its_own_connection() -> None:
+def test_a_request_is_found_by_either_spelling_of_its_id() -> None:
     flights, one = Flights(), exchange(7)
     flights.board(one)
-    strangers = [cancel(8), cancel(7, BOB), cancel(7, session="t"), cancel(None), cancel([7]), exchange(7)]
-    for stranger in strangers:
-        flights.note(stranger)
-    assert not one.cancelled
-    flights.note(cancel("7"))
-    assert one.cancelled
+    assert [flights.find(wanted) is one for wanted in (7, "7", 8, None, [7])] == [True, True, False, False, False]
+    assert len(flights) == 1
+
+
+def test_flights_may_land_while_they_are_gone_through() -> None:
+    flights = Flights()
+    for number in range(3):
+        flights.board(exchange(number))
+    for one in flights:
+        flights.land(one)
+    assert len(flights) == 0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from gateway.inbound.mcp.exchange import Exchange
+from gateway.inbound.mcp.exchange import Exchange, Session
 from gateway.inbound.mcp.identity import (
     ANONYMOUS,
     IDLE_S,
@@ -17,13 +17,15 @@ from gateway.inbound.mcp.identity import (
     Runs,
     client_of,
     local_user,
+    party_key,
     run_token,
 )
 from gateway.inbound.mcp.tokens import RunToken, mint
 from gateway.model.principal import Principal
 from gateway.ports import LedgerUnavailable
+from tests.inbound.asked import Asked, ToldLine, asked_over_http
 from tests.inbound.fake_gate import T0, FakeGate, ToldClock
-from tests.inbound.served import ENVELOPE, KEY, Served, door, modern_headers
+from tests.inbound.served import ENVELOPE, KEY, Served, modern_headers
 
 pytestmark = pytest.mark.anyio
 
@@ -89,27 +91,43 @@ def test_a_gateway_without_a_key_takes_no_token() -> None:
 
 def asking(meta: Any = None, **more: Any) -> Exchange:
     message = {"id": 1, "method": "tools/call", "params": {"name": "t", "_meta": meta}}
-    return Exchange(message, **{"principal": ANONYMOUS, "transport": "http", **more})
+    if "session" in more:
+        more["session"] = Session(more["session"], ANONYMOUS, ToldLine())
+    return Exchange(message, **{"principal": ANONYMOUS, "transport": "http", "line": ToldLine(), **more})
 
 
-INFO = "io.modelcontextprotocol/clientInfo"
+OLD = {"name": "old", "version": "2"}
 
 
 @pytest.mark.parametrize(
-    ("meta", "process"),
+    ("info", "meta", "process"),
     [
-        (None, "old/2"),
-        ({INFO: {"name": "new", "version": "3"}}, "new/3"),
-        ({INFO: "no object"}, "old/2"),
-        ({INFO: {"name": 7}}, "/"),
-        ({"threadId": "t", "sessionId": "s"}, "t"),
-        ({"sessionId": "s"}, "s"),
-        ({"vscode.conversationId": "v"}, "v"),
-        ({"threadId": 7, "sessionId": ""}, "old/2"),
+        (OLD, None, "old/2"),
+        ({}, None, "/"),
+        ({"name": 7}, None, "/"),
+        (OLD, {"threadId": "t", "sessionId": "s"}, "t"),
+        (OLD, {"sessionId": "s"}, "s"),
+        (OLD, {"vscode.conversationId": "v"}, "v"),
+        (OLD, {"threadId": 7, "sessionId": ""}, "old/2"),
     ],
 )
-def test_client_processes_are_told_apart_by_what_they_say(meta: Any, process: str) -> None:
-    assert client_of(asking(meta), {"name": "old", "version": "2"}).process == process
+def test_client_processes_are_told_apart_by_what_they_say(info: Any, meta: Any, process: str) -> None:
+    assert client_of(asking(meta), info).process == process
+
+
+def test_each_client_has_connections_of_its_own() -> None:
+    exchanges = [
+        asking(),
+        asking(token=SAYS, principal=ALICE),
+        asking(principal=ALICE),
+        asking(session="s"),
+        asking(session="t"),
+        asking(session="s", transport="stdio"),
+        asking({"threadId": "x"}),
+    ]
+    keys = [party_key(exchange, client_of(exchange, OLD)) for exchange in exchanges]
+    assert len(set(keys)) == len(keys)
+    assert party_key(asking(), client_of(asking(), OLD)) == keys[0]
 
 
 def test_attribution_is_capped_text() -> None:
@@ -217,41 +235,46 @@ async def test_runs_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPat
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "_meta": ENVELOPE}}
 
 
-async def called(served: Served, more: Mapping[str, str | None], *, path: str = "/mcp") -> tuple[int, str | None]:
+async def called(
+    it: Asked, served: Served, more: Mapping[str, str | None], *, path: str = "/mcp"
+) -> tuple[int, str | None]:
     """The status, and the run of the proposal that was made of it."""
-    served.gate.proposals.clear()
+    it.gate.proposals.clear()
     answer = await served.post(CALL, {**modern_headers("tools/call", "echo"), **more}, path=path)
-    return answer.status, served.gate.proposals[0].run if served.gate.proposals else None
+    return answer.status, it.gate.proposals[0].run if it.gate.proposals else None
 
 
 async def test_a_token_in_header_or_path_names_principal_and_run() -> None:
-    async with door() as served:
+    async with asked_over_http() as (it, served):
         for path, token in (("/mcp", TOKEN), (f"/runs/{TOKEN}/mcp", None), ("/runs/run_1/mcp", TOKEN)):
-            assert await called(served, {RUN_HEADER: token}, path=path) == (200, "run_1")
-            assert served.gate.proposals[0].principal == ALICE
-        assert len(served.gate.opened) == 1
+            assert await called(it, served, {RUN_HEADER: token}, path=path) == (200, "run_1")
+            assert it.gate.proposals[0].principal == ALICE
+        assert len(it.gate.opened) == 1
         served.clock.tell(60)
-        assert await called(served, {RUN_HEADER: TOKEN}) == (403, None)
+        assert await called(it, served, {RUN_HEADER: TOKEN}) == (403, None)
 
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 async def test_a_run_path_without_a_token_is_refused_in_words(method: str) -> None:
-    async with door() as served:
+    async with asked_over_http() as (_, served):
         answer = await served.post(CALL, modern_headers("tools/call", "echo"), path="/runs/run_1/mcp", method=method)
+    if method != "POST":  # in the newer era there is nothing to get or to delete
+        assert answer.status == 405
+        return
     assert (answer.status, answer.json["error"]["message"]) == (403, UNSIGNED + HOW_TO)
-    assert answer.json["id"] == (1 if method == "POST" else None)
+    assert answer.json["id"] == 1
 
 
 async def test_whoever_shows_no_token_is_anonymous() -> None:
-    async with door() as served:
-        status, run = await called(served, {})
-        assert (status, served.gate.proposals[0].principal) == (200, ANONYMOUS)
+    async with asked_over_http() as (it, served):
+        status, run = await called(it, served, {})
+        assert (status, it.gate.proposals[0].principal) == (200, ANONYMOUS)
         assert run is not None
         assert run.startswith("run_01a3185c5000")
 
 
 async def test_a_session_is_of_no_use_to_another_principal() -> None:
-    async with door() as served:
+    async with asked_over_http() as (_, served):
         session = await served.session()
         ask = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         assert (await served.post(ask, {**session, RUN_HEADER: TOKEN})).status == 404
@@ -264,6 +287,6 @@ async def test_a_session_is_of_no_use_to_another_principal() -> None:
     [{"mcp-init-host": "evil", "router-key": "secret-api-key"}, {"X-Internal": "1"}, {"X-Forwarded-User": "admin"}],
 )
 async def test_no_header_is_magic(headers: dict[str, str | None]) -> None:
-    async with door() as served:
-        await called(served, headers)
-        assert served.gate.proposals[0].principal == ANONYMOUS
+    async with asked_over_http() as (it, served):
+        await called(it, served, headers)
+        assert it.gate.proposals[0].principal == ANONYMOUS

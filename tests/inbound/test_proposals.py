@@ -1,20 +1,21 @@
 from typing import Any
 
 import pytest
-from mcp import MCPError
 
 from gateway.inbound.mcp.exchange import Exchange
+from gateway.inbound.mcp.faults import Fault
 from gateway.inbound.mcp.proposals import propose, relayed
 from gateway.model.canonical import digest
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key, KeySource, Proposal
+from tests.inbound.asked import ToldLine
 
 ALICE = Principal("alice")
 
 
 def proposed(meta: Any = None, **params: Any) -> Proposal:
     message = {"id": 1, "method": "tools/call", "params": {"name": "t", "_meta": meta, **params}}
-    return propose(Exchange(message, ALICE, "http"), {"client_name": "c"}, b"salt")
+    return propose(Exchange(message, ALICE, "http", ToldLine()), {"client_name": "c"}, b"salt")
 
 
 def test_a_proposal_is_what_was_asked() -> None:
@@ -50,20 +51,20 @@ def test_the_key_is_the_callers_own_else_the_clients_call_id(meta: Any, key: Key
 
 @pytest.mark.parametrize("key", ["", "k" * 257, 7, None, "a\0b"])
 def test_a_key_that_cannot_be_honoured_is_refused_and_not_dropped(key: Any) -> None:
-    with pytest.raises(MCPError) as refused:
+    with pytest.raises(Fault) as refused:
         proposed({"counterfoil/key": key})
-    assert refused.value.code == -32602
+    assert refused.value.error["code"] == -32602
 
 
 @pytest.mark.parametrize(
     "params", [{"name": None}, {"name": ""}, {"name": 1}, {"arguments": []}, {"arguments": "{}"}, {"arguments": 0}]
 )
 def test_nothing_is_coerced(params: dict[str, Any]) -> None:
-    with pytest.raises(MCPError) as refused:
+    with pytest.raises(Fault) as refused:
         proposed(**params)
-    assert refused.value.code == -32602
+    assert refused.value.error["code"] == -32602
 
 
 def test_our_own_keys_are_taken_out_and_all_others_left() -> None:
     meta = {"counterfoil/key": "k", "Counterfoil/principal": "admin", "progressToken": 1, "dev.gw/x": None, "": 0}
-    assert relayed(meta) == {"dev.gw/x": None, "": 0}
+    assert relayed(meta) == {"progressToken": 1, "dev.gw/x": None, "": 0}

@@ -1,11 +1,20 @@
 from typing import Any
 
 import pytest
-from mcp import MCPError
 
-from gateway.inbound.mcp.results import answered, for_legacy, for_modern, ledger_unavailable, refused, tool_list
+from gateway.inbound.mcp.faults import Fault
+from gateway.inbound.mcp.results import (
+    LIST_TTL_MS,
+    answered,
+    for_legacy,
+    for_modern,
+    ledger_unavailable,
+    listed,
+    refused,
+)
 from gateway.model.answer import RECORD_KEY, Shown
 from gateway.model.canonical import parse
+from gateway.model.offer import Listed
 from tests.inbound.fake_gate import REFUSAL
 
 INFO = {"name": "counterfoil", "version": "1"}
@@ -38,9 +47,9 @@ def test_what_the_gate_keeps_is_not_written_into() -> None:
     "error", [{"code": 1, "message": "m"}, {"code": 1, "message": "m", "data": None}, {"code": 1, "message": ""}]
 )
 def test_an_upstream_error_keeps_what_it_had_and_gets_nothing(error: dict[str, Any]) -> None:
-    with pytest.raises(MCPError) as raised:
+    with pytest.raises(Fault) as raised:
         answered(Shown("r", error=error))
-    assert raised.value.error.model_dump(exclude_unset=True) == error
+    assert raised.value.error == error
 
 
 def test_a_refusal_is_published_without_what_it_does_not_say() -> None:
@@ -91,6 +100,21 @@ def test_a_legacy_client_gets_what_its_era_can_take(result: dict[str, Any], plai
 )
 def test_a_legacy_list_promises_no_result_that_cannot_come(schema: Any, kept: bool) -> None:  # noqa: FBT001
     tool = {"name": "t", "x": None, "outputSchema": schema}
-    [listed] = tool_list([tool], modern=False)["tools"]
-    assert listed == (tool if kept else {"name": "t", "x": None})
-    assert tool_list([tool], modern=True)["tools"] == [tool]
+    [shown] = listed("tools", Listed([tool]), modern=False)["tools"]
+    assert shown == (tool if kept else {"name": "t", "x": None})
+    assert listed("tools", Listed([tool]), modern=True)["tools"] == [tool]
+
+
+@pytest.mark.parametrize(
+    ("promised", "told"),
+    [(None, LIST_TTL_MS), (5, 5), (0, 0), (10**9, LIST_TTL_MS)],
+    ids=["none", "short", "now", "long"],
+)
+def test_a_list_is_good_for_as_long_as_all_its_parts_and_no_longer_than_we_look(promised: Any, told: int) -> None:
+    assert listed("tools", Listed((), promised), modern=True)["ttlMs"] == told
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_a_list_is_public_only_if_all_its_parts_are(public: bool) -> None:  # noqa: FBT001
+    scope = listed("tools", Listed((), public=public), modern=True)["cacheScope"]
+    assert scope == ("public" if public else "private")

@@ -7,25 +7,34 @@ CVE-2026-27896; hardening T17-T24].
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeGuard
 
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
+    MCP_PARAM_HEADER_PREFIX,
     MCP_PROTOCOL_VERSION_HEADER,
     NAME_BEARING_METHODS,
     decode_header_value,
-    find_duplicated_routing_header,
 )
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY, PROTOCOL_VERSION_META_KEY
-from mcp_types.jsonrpc import HEADER_MISMATCH, INVALID_REQUEST, PARSE_ERROR
-from starlette.datastructures import Headers
+from mcp_types.jsonrpc import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from gateway.model.canonical import JsonObject, NotStrictJson, parse
 
 MAX_KEYS = 10_000
 """Keys in one message; real calls have dozens."""
+_MIN_KEY_BYTES = 5
+"""`"":0,`"""
+_NUL = b"\\u0000"
 MAX_ID_CHARS = 128
 KEY_META = "counterfoil/key"
 """The caller's own idempotency key, in `_meta`."""
@@ -45,14 +54,34 @@ _META = (
 )
 
 
+_ROUTING = (MCP_PROTOCOL_VERSION_HEADER, MCP_METHOD_HEADER, MCP_NAME_HEADER, MCP_PARAM_HEADER_PREFIX.lower())
+_REQUIRED = (PROTOCOL_VERSION_META_KEY, CLIENT_CAPABILITIES_META_KEY)
+
+
 class Refused(Exception):
     """The message is answered with this JSON-RPC error and never dispatched."""
 
-    def __init__(self, code: int, message: str, request_id: str | int | None) -> None:
+    def __init__(
+        self, code: int, message: str, request_id: str | int | None, data: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.request_id = request_id
+        self.data = data
+
+    @property
+    def response(self) -> JsonObject:
+        """The whole of what is answered."""
+        return failure(self.code, self.message, self.request_id, self.data)
+
+
+def failure(code: int, message: str, request_id: str | int | None, data: Mapping[str, Any] | None = None) -> JsonObject:
+    """A JSON-RPC error response."""
+    error: JsonObject = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return {"jsonrpc": "2.0", "id": request_id, "error": error}
 
 
 def read(body: bytes) -> JsonObject:
@@ -68,7 +97,9 @@ def read(body: bytes) -> JsonObject:
         raise Refused(INVALID_REQUEST, "batches are not accepted", None)
     if not isinstance(message, dict):
         raise Refused(INVALID_REQUEST, "the message must be one JSON object", None)
-    for rule in RULES:
+    # A short body has neither many keys nor, without this escape, a NUL: most messages need not be walked through.
+    wide = len(body) >= MAX_KEYS * _MIN_KEY_BYTES or _NUL in body
+    for rule in RULES if wide else RULES[:-1]:
         fault = rule(message)
         if fault is not None:
             raise Refused(INVALID_REQUEST, fault, id_of(message))
@@ -101,27 +132,67 @@ def is_modern(message: JsonObject) -> bool:
     return PROTOCOL_VERSION_META_KEY in meta_of(message)
 
 
-def check_headers(message: JsonObject, headers: Headers) -> None:
-    """The routing headers say what the body says; a modern request has them all [SEP-2243].
+def version_of(
+    message: JsonObject,
+    headers: Mapping[str, str] | None = None,
+    repeated: Collection[str] = (),
+    *,
+    modern: bool = False,
+) -> str | None:
+    """The version of MCP 2026-07-28 or later that the message is in; None for one of the era of `initialize`.
 
-    Only the body is ever judged by policy, but whoever stands before us may have routed by a header.
+    Over HTTP the routing headers must say what the body says, and a modern request has them all [SEP-2243]: only the
+    body is ever judged by policy, but whoever stands before us may have routed by a header. `headers` are by
+    lower-case name; without them (stdio) the body alone decides, unless the client is known to be `modern`.
+    `repeated` are names that stood there twice.
+
+    The rungs are those of the SDK's `classify_inbound_request`, in its order and words, and stricter where a header
+    is concerned.
 
     Raises: Refused.
     """
-    repeated = find_duplicated_routing_header(headers.items())
-    if repeated is not None:
-        raise _mismatch(message, f"the header `{repeated}` stands there twice")
-    modern = is_modern(message)
-    if modern and headers.get(MCP_PROTOCOL_VERSION_HEADER) != meta_of(message)[PROTOCOL_VERSION_META_KEY]:
-        raise _mismatch(message, f"`{MCP_PROTOCOL_VERSION_HEADER}` is missing or is not what `_meta` says")
-    required = modern and is_request(message)
+    for name in repeated:
+        if name.startswith(_ROUTING):
+            raise _mismatch(message, f"the header `{name}` stands there twice")
+    meta = meta_of(message)
+    told = headers.get(MCP_PROTOCOL_VERSION_HEADER) if headers is not None else None
+    handshakes = told is None or told in HANDSHAKE_PROTOCOL_VERSIONS
+    if not modern and handshakes and PROTOCOL_VERSION_META_KEY not in meta:
+        if headers is not None:
+            _agree(message, headers, required=False)
+        return None
+    if is_request(message):
+        missing = [key for key in _REQUIRED if key not in meta]
+        if missing:
+            fault = f"params._meta is missing the required envelope key(s): {', '.join(missing)}"
+            raise Refused(INVALID_PARAMS, fault, id_of(message))
+    version = meta.get(PROTOCOL_VERSION_META_KEY, told)
+    if headers is not None:
+        if told != version:
+            raise _mismatch(message, f"`{MCP_PROTOCOL_VERSION_HEADER}` is missing or is not what `_meta` says")
+        _agree(message, headers, required=is_request(message))
+    return _supported(message, version)
+
+
+def _supported(message: JsonObject, version: Any) -> str:
+    if not isinstance(version, str):
+        # Not -32022: it is the one code after which a client that tries both eras does not try the other.
+        raise Refused(INVALID_PARAMS, "the protocol-version envelope value must be a string", id_of(message))
+    if version not in MODERN_PROTOCOL_VERSIONS:
+        data = {"supported": list(MODERN_PROTOCOL_VERSIONS), "requested": version}
+        raise Refused(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", id_of(message), data)
+    return version
+
+
+def _agree(message: JsonObject, headers: Mapping[str, str], *, required: bool) -> None:
     method = headers.get(MCP_METHOD_HEADER)
     if (required or method is not None) and method != message.get("method"):
         raise _mismatch(message, f"`{MCP_METHOD_HEADER}` is missing or is not the method of the body")
     bearer = NAMES.get(message.get("method", ""))
-    wanted = params_of(message).get(bearer) if bearer is not None else None
-    named = headers.get(MCP_NAME_HEADER)
-    due = (required and isinstance(wanted, str)) or (bearer is not None and named is not None)
+    if bearer is None:
+        return
+    wanted, named = params_of(message).get(bearer), headers.get(MCP_NAME_HEADER)
+    due = (required and isinstance(wanted, str)) or named is not None
     if due and decode_header_value(named) != wanted:
         raise _mismatch(message, f"`{MCP_NAME_HEADER}` is missing or is not the name in the body")
 
@@ -139,6 +210,9 @@ def _unambiguous_names(message: JsonObject) -> str | None:
     meta = params.get("_meta") if isinstance(params, dict) else None
     for part, known in ((message, _KNOWN_ENVELOPE), (params, _KNOWN_PARAMS), (meta, _KNOWN_META)):
         for name in part if isinstance(part, dict) else ():
+            meant = known.get(name)
+            if meant == name:
+                continue
             meant = known.get(_folded(name))
             if meant is not None and meant != name:
                 return f"`{name}` is too much like `{meant}`"
@@ -205,7 +279,7 @@ def _params(message: JsonObject) -> str | None:
 
 
 RULES: tuple[Callable[[JsonObject], str | None], ...] = (_unambiguous_names, _version, _kind, _id, _params, _width)
-"""Each tells what is wrong with the message, or None."""
+"""Each tells what is wrong with the message, or None. The last looks at every part of it."""
 
 
 def _is_id(value: object) -> TypeGuard[str | int]:

@@ -1,24 +1,89 @@
-"""One message on its way in, and what becomes of its answer.
+"""One message on its way in, what becomes of its answer, and the conversation of a client that has one.
 
-The transport makes the exchange from the bytes, the middleware reads from it what was parsed once and leaves
-in it what was shown, and the transport then knows whether that reached a live client. JSON-RPC ids cannot
-do this: clients reuse them [CVE-2026-25536].
+The transport makes the exchange from the bytes; the relay reads from it what was parsed once, sends what comes
+before the answer over its line, and leaves in it what was shown; the transport then knows whether that reached
+a live client. JSON-RPC ids alone cannot do this: clients reuse them [CVE-2026-25536].
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from starlette.requests import HTTPConnection
-
+from gateway.inbound.mcp.asks import Asks
 from gateway.inbound.mcp.tokens import RunToken
 from gateway.model.answer import Shown
 from gateway.model.canonical import JsonObject
 from gateway.model.principal import Principal
+from gateway.ports import Withdrawal
 
-SCOPE_KEY = "counterfoil.exchange"
-"""Where an ASGI scope holds its exchange."""
+
+class Line(Protocol):
+    """The way to a client beside the answers to its requests. Never waits, never raises; what nobody takes is lost."""
+
+    def send(self, message: JsonObject) -> None:
+        """A notification, or a request of ours to a legacy client. In order, and before the answer."""
+        ...
+
+    def pause(self, retry_ms: int | None) -> None:
+        """The stream may end here: the client can come back for the rest with `Last-Event-ID`. Else nothing happens."""
+        ...
+
+
+class Flights:
+    """The requests under way on one conversation: so that a cancel finds its request and no id is in use twice.
+
+    1 and "1" are one id here: some clients cancel by the other.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, Exchange] = {}
+
+    def board(self, exchange: "Exchange") -> bool:
+        """Whether the request's id was free; if so it is taken until `land`."""
+        key = str(exchange.message["id"])
+        if key in self._open:
+            return False
+        self._open[key] = exchange
+        return True
+
+    def land(self, exchange: "Exchange") -> None:
+        """The answer is written, or will never be."""
+        key = str(exchange.message["id"])
+        if self._open.get(key) is exchange:
+            del self._open[key]
+
+    def find(self, request_id: Any) -> "Exchange | None":
+        """The request under way by that id."""
+        return self._open.get(str(request_id))
+
+    def __iter__(self) -> Iterator["Exchange"]:
+        return iter(list(self._open.values()))
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """A conversation: a legacy client's, from `initialize` on, or a stdio process of either era."""
+
+    id: str
+    """`Mcp-Session-Id`; a name of no meaning on stdio."""
+    principal: Principal
+    line: Line
+    """For what belongs to no request: the GET stream, or stdout."""
+    version: str | None = None
+    """The negotiated protocol version; None until `initialize` was answered."""
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    """The client's."""
+    client: Mapping[str, Any] = field(default_factory=dict)
+    """Its `clientInfo`."""
+    log_level: str | None = None
+    """As `logging/setLevel` said."""
+    flights: Flights = field(default_factory=Flights)
+    """Its requests under way."""
+    asks: Asks = field(default_factory=Asks)
+    """What we asked the client."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,75 +94,15 @@ class Exchange:
     """As `envelope.read` parsed it: what is hashed, approved and sent comes from here and from nowhere else."""
     principal: Principal
     transport: Literal["http", "stdio"]
+    line: Line
+    """For what is said about this request before its answer."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """HTTP headers by lower-case name; empty on stdio."""
-    session: str | None = None
-    """`Mcp-Session-Id` of a legacy HTTP client."""
+    session: Session | None = None
+    """None for a modern client over HTTP."""
     token: RunToken | None = None
     """The run token that came along, already verified."""
     shown: Shown | None = None
     """What the gate answered, once it has."""
-    cancelled: bool = False
-    """The client has asked to cancel the request: whatever is still written counts as unread."""
-    settled: Callable[[], None] | None = None
-    """Called when neither transport nor middleware work on the exchange any more."""
-    _holders: int = 1
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """The exchange is not settled while the block runs."""
-        self._holders += 1
-        try:
-            yield
-        finally:
-            self.release()
-
-    def release(self) -> None:
-        """One holder less; the transport, which made the exchange, counts as the first."""
-        self._holders -= 1
-        if self._holders == 0 and self.settled is not None:
-            self.settled()
-
-
-def exchange_of(request: object) -> Exchange | None:
-    """The exchange behind what the SDK calls the request; None if the message did not come through our doors."""
-    if isinstance(request, Exchange):
-        return request
-    found = request.scope.get(SCOPE_KEY) if isinstance(request, HTTPConnection) else None
-    return found if isinstance(found, Exchange) else None
-
-
-class Flights:
-    """The requests on connections where ids count: so that a cancel finds its request and no id is in use twice.
-
-    The SDK routes answers by `str(id)`, so 1 and "1" are one id here too.
-    """
-
-    def __init__(self) -> None:
-        self._open: dict[tuple[Principal, str | None, str], Exchange] = {}
-
-    def board(self, exchange: Exchange) -> bool:
-        """Whether the request's id was free; if so it is taken until the exchange is settled."""
-        key = (exchange.principal, exchange.session, str(exchange.message["id"]))
-        if key in self._open:
-            return False
-        self._open[key] = exchange
-
-        def settled() -> None:
-            del self._open[key]
-
-        exchange.settled = settled
-        return True
-
-    def find(self, principal: Principal, session: str | None, request_id: Any) -> Exchange | None:
-        """The request under way by that id."""
-        return self._open.get((principal, session, str(request_id)))
-
-    def note(self, exchange: Exchange) -> None:
-        """If the message cancels a request of its own connection, that request is marked so."""
-        if exchange.message.get("method") != "notifications/cancelled":
-            return
-        wanted = (exchange.message.get("params") or {}).get("requestId")
-        found = self.find(exchange.principal, exchange.session, wanted)
-        if found is not None:
-            found.cancelled = True
+    withdrawal: Withdrawal = field(default_factory=Withdrawal)
+    """Said by the transport for a lost connection, by the relay for a cancel."""

@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mcp_types import CLIENT_INFO_META_KEY
 from starlette.datastructures import Headers
 
 from gateway.inbound.mcp.envelope import meta_of
 from gateway.inbound.mcp.exchange import Exchange
 from gateway.inbound.mcp.ports import Gate
 from gateway.inbound.mcp.tokens import BadToken, RunToken, verify
+from gateway.model.canonical import dump
 from gateway.model.principal import Principal
 from gateway.ports import Clock
 
@@ -106,16 +106,14 @@ class Client(NamedTuple):
     """Tells client processes, or their conversations, apart as well as the client lets us."""
 
 
-def client_of(exchange: Exchange, introduced: Mapping[str, Any]) -> Client:
-    """What the client says of itself in this request, or said when it was `introduced` by `initialize`."""
+def client_of(exchange: Exchange, info: Mapping[str, Any]) -> Client:
+    """What the client says of itself: `info` is its `clientInfo`, of this request or of its `initialize`."""
     meta = meta_of(exchange.message)
-    stated = meta.get(CLIENT_INFO_META_KEY)
-    info = stated if isinstance(stated, dict) else introduced
     said = {
         "client_name": info.get("name"),
         "client_version": info.get("version"),
         "user_agent": exchange.headers.get("user-agent"),
-        "mcp_session": exchange.session,
+        "mcp_session": exchange.session.id if exchange.session is not None and exchange.transport == "http" else None,
         **{key: meta.get(key) for key in (*CONVERSATIONS, *OTHER_HINTS)},
     }
     attribution = {key: value[:MAX_CHARS] for key, value in said.items() if isinstance(value, str) and value}
@@ -181,5 +179,13 @@ def _origin(exchange: Exchange, client: Client) -> tuple[str, str]:
     if exchange.transport == "stdio":
         return "process", ""
     if exchange.session is not None:
-        return "session", exchange.session
+        return "session", exchange.session.id
     return "default", client.process
+
+
+def party_key(exchange: Exchange, client: Client) -> str:
+    """What tells this client's connections to servers of the older era from those of others."""
+    if exchange.session is not None:
+        return f"{exchange.transport}:{exchange.session.id}"
+    origin, name = _origin(exchange, client)
+    return dump(["http", exchange.principal.tenant, exchange.principal.id, origin, name])

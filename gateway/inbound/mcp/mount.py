@@ -1,26 +1,24 @@
 """Where agents come in over HTTP: `/mcp`, and `/runs/{run}/mcp` for those who name their run."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from gateway.inbound.mcp.door import App, Guard, Receive, Scope, Send, respond
+from gateway.inbound.mcp.http import BODY_TIMEOUT_S, Front, Relay
+from gateway.inbound.mcp.sessions import IDLE_S, MAX_SESSIONS, Sessions
+from gateway.model.answer import Shown
 
-from gateway.inbound.mcp.door import BODY_TIMEOUT_S, MAX_BODY_BYTES, Door, Guard
-from gateway.inbound.mcp.identity import Runs
-from gateway.inbound.mcp.ports import Gate, Tools
-from gateway.inbound.mcp.server import Observe, build_server, unobserved
-from gateway.ports import Clock
+_NO_PAGES: Mapping[str, App] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class HttpApp:
-    """An ASGI application that serves while `running` is entered, which may be done once."""
+    """An ASGI application that serves while `running` is entered."""
 
-    _app: ASGIApp
-    _sessions: StreamableHTTPSessionManager
+    _app: App
+    _front: Front
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -29,38 +27,56 @@ class HttpApp:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Legacy sessions live while this is entered, and end with it."""
-        async with self._sessions.run():
+        self._front.open()
+        try:
             yield
+        finally:
+            self._front.close()
+
+    def close(self) -> None:
+        """Sessions and open streams end at once, so that a server that stops need not wait for them."""
+        self._front.close()
 
 
 def http_app(
     *,
-    gate: Gate,
-    tools: Tools,
-    make_id: Callable[[str], str],
-    clock: Clock,
-    version: str,
+    relay: Relay,
+    delivered: Callable[[Shown], None],
+    now: Callable[[], float],
     run_key: bytes | None = None,
     hosts: Sequence[str] = (),
     origins: Sequence[str] = (),
-    observe: Observe = unobserved,
+    pages: Mapping[str, App] = _NO_PAGES,
     body_timeout_s: float = BODY_TIMEOUT_S,
+    idle_s: float = IDLE_S,
+    max_sessions: int = MAX_SESSIONS,
 ) -> HttpApp:
-    """The door for agents over streamable HTTP.
+    """The door for agents over streamable HTTP; `pages` are served beside it, by their whole path.
 
-    Run tokens are signed with `run_key`, 32 bytes or more; without it none is taken. Loopback may always call
-    us; `hosts` are more names for us, for any port or with one, and `origins` the whole origins of pages that
-    may. A request's body must arrive within `body_timeout_s`.
+    Run tokens are signed with `run_key`, 32 bytes or more, and judged by the time that `now` tells; without a key
+    none is taken. Loopback may always call us; `hosts` are more names for us, for any port or with one, and
+    `origins` the whole origins of pages that may. A request's body must arrive within `body_timeout_s`. A legacy
+    session ends when nothing was said for `idle_s`; of more than `max_sessions`, the idlest.
     """
-    server = build_server(gate=gate, tools=tools, runs=Runs(gate, make_id, clock), version=version, observe=observe)
-    # SSE: in JSON mode the SDK relays no progress, and does not see that a modern client has left.
-    sessions = StreamableHTTPSessionManager(server, max_request_body_size=MAX_BODY_BYTES)
-    door = Door(
-        sessions.handle_request,
-        delivered=gate.delivered,
-        run_key=run_key,
-        now=clock.now,
-        body_timeout_s=body_timeout_s,
-    )
-    routes = Router([Route("/mcp", door), Route("/runs/{run}/mcp", door)])
-    return HttpApp(Guard(routes, hosts=hosts, origins=origins), sessions)
+    sessions = Sessions(relay.closed, idle_s=idle_s, limit=max_sessions)
+    front = Front(relay, sessions, delivered=delivered, run_key=run_key, now=now, body_timeout_s=body_timeout_s)
+
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        if path == "/mcp":
+            await front(scope, receive, send)
+        elif path in pages:
+            await pages[path](scope, receive, send)
+        elif (run := _run_in(path)) is not None:
+            scope["path_params"] = {"run": run}
+            await front(scope, receive, send)
+        else:
+            await respond(send, 404, b"Not Found", ((b"content-type", b"text/plain; charset=utf-8"),))
+
+    return HttpApp(Guard(route, hosts=hosts, origins=origins), front)
+
+
+def _run_in(path: str) -> str | None:
+    parts = path.split("/")
+    fits = len(parts) == 4 and (parts[0], parts[1], parts[3]) == ("", "runs", "mcp")  # noqa: PLR2004 - /runs/{run}/mcp
+    return parts[2] if fits and parts[2] else None

@@ -1,11 +1,15 @@
-"""What the door asks of the house: a gate that judges calls, and the tools to show. Neither knows MCP's wire."""
+"""What the door asks of the house: a gate that judges calls, and what there is to relay. Neither knows MCP's wire."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gateway.model.answer import Shown
+from gateway.model.offer import Kind, Listed, Route
+from gateway.model.party import Party
 from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal
+from gateway.model.tool import Answer
+from gateway.ports import Caller, Listener
 
 
 class Gate(Protocol):
@@ -16,8 +20,29 @@ class Gate(Protocol):
         """Under which arguments are cited."""
         ...
 
-    async def call(self, proposal: Proposal) -> Shown:
-        """What came of the proposal. Its work goes on, and is recorded, even if the caller is cancelled."""
+    async def call(self, proposal: Proposal, caller: Caller) -> Shown:
+        """What came of the proposal. Its work goes on, and is recorded, even if the caller is cancelled.
+
+        At our patience limit it is a typed `in_flight`; time in which the client is asked something does not count.
+        """
+        ...
+
+    async def outcome(self, attempt: str, principal: Principal, caller: Caller) -> Shown:
+        """What came of an attempt of this principal's: the recorded outcome, or where it stands.
+
+        Raises: NoSuchRun if there is no such attempt, or it is another's.
+        """
+        ...
+
+    async def ended(self, attempt: str, principal: Principal, answer: Answer) -> Shown:
+        """The end of an upstream's task is the answer of its attempt: recorded, verified, and what is shown of it.
+
+        Raises: NoSuchRun.
+        """
+        ...
+
+    def withdraw(self, attempt: str, principal: Principal) -> None:
+        """The client wants the attempt stopped, if it is under way here."""
         ...
 
     def delivered(self, shown: Shown) -> None:
@@ -41,17 +66,76 @@ class Gate(Protocol):
         ...
 
 
-class Tools(Protocol):
-    """The tools on offer, as their upstreams define them."""
+class Offers(Protocol):
+    """The upstreams together, as the relay needs them. Everything is about one party: a server of the older era has a
+    connection for each, made when it is first needed; servers of the newer era share one.
+    """
 
-    async def tools(self) -> Sequence[Mapping[str, Any]]:
-        """Definitions ready to send, in an order that does not change while they do not."""
+    async def reach(self, party: Party) -> None:
+        """The party's connections are up, have failed, or were waited for long enough (a few seconds)."""
         ...
 
-    def instructions(self) -> str:
-        """What the upstreams want a model to know; may be empty."""
+    def join(self, party: Party) -> None:
+        """The party's connections are kept, however idle, until it leaves."""
         ...
 
-    def schema_of(self, name: str) -> Mapping[str, Any] | None:
-        """The tool's input schema, if it is known now."""
+    def leave(self, party: str) -> None:
+        """The party of that key has ended: its connections are closed."""
+        ...
+
+    def capabilities(self, party: Party) -> Mapping[str, Any]:
+        """Server capabilities of all upstreams together, as they are now; only what we relay for this party."""
+        ...
+
+    def instructions(self, party: Party) -> str:
+        """What the upstreams want a model to know, and which of them cannot be used now; may be empty."""
+        ...
+
+    async def listed(self, kind: Kind, party: Party) -> Listed:
+        """All of one kind, from the cached lists."""
+        ...
+
+    def mirrored(self, tool: str, party: Party) -> Mapping[str, Any] | None:
+        """The tool's input schema, if it names arguments that HTTP says in headers too [SEP-2243]."""
+        ...
+
+    def owner_of(self, tool: str, party: Party) -> str | None:
+        """The upstream that offers the tool, or would."""
+        ...
+
+    def route(self, method: str, params: Mapping[str, Any], party: Party) -> Route | None:
+        """Where a request that is no `tools/call` and no list belongs; None if nobody owns it."""
+        ...
+
+    async def request(
+        self, route: Route, method: str, meta: Mapping[str, Any], caller: Caller, *, upstream: str | None = None
+    ) -> tuple[str, Answer]:
+        """Who answered, and what. `meta` is the client's `_meta`. With `upstream` only that one of the route is asked.
+
+        As `Upstreams.call`: for a legacy client the rounds of a modern upstream are driven here.
+        """
+        ...
+
+    def notify(self, party: Party, method: str, params: Mapping[str, Any]) -> None:
+        """A notification of the client's own is passed on to its connections to servers of the older era."""
+        ...
+
+    def set_level(self, party: Party, level: str) -> None:
+        """The client's log level, for its connections to servers of the older era."""
+        ...
+
+    def attach(self, listener: Listener) -> None:
+        """The listener hears of everything about its party from now on."""
+        ...
+
+    def detach(self, listener: Listener) -> None:
+        """And no more; its subscriptions have ended."""
+        ...
+
+    async def subscribe(self, listener: Listener, uri: str) -> Answer:
+        """The listener hears of `notifications/resources/updated` about it; `ToolResult({})` if that is so."""
+        ...
+
+    async def unsubscribe(self, listener: Listener, uri: str) -> Answer:
+        """And no more."""
         ...

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mcp.shared.exceptions import MCPError
-from mcp_types.jsonrpc import INVALID_PARAMS
-
 from gateway.inbound.mcp.envelope import KEY_META, meta_of, params_of
 from gateway.inbound.mcp.exchange import Exchange
-from gateway.model.canonical import digest
+from gateway.inbound.mcp.faults import INVALID_PARAMS, Fault
+from gateway.model.canonical import canonical, digest_bytes
 from gateway.model.proposal import Key, KeySource, Proposal
 
 MAX_KEY_CHARS = 256
@@ -16,41 +14,37 @@ OWN_PREFIX = "counterfoil/"
 """Keys of ours in `_meta`: from a client they are asked for or ignored, never relayed [hardening T11]."""
 CALL_IDS = ("claudecode/toolUseId", "callId")
 """Where clients put their id of the model's call: Claude Code (the same in every round of one call), Codex."""
-NOT_YET_RELAYED = frozenset({"progressToken"})
-"""Progress is not relayed yet, so no upstream is asked for it."""
 
 
 def propose(exchange: Exchange, attribution: Mapping[str, str], salt: bytes) -> Proposal:
     """What a `tools/call` asks; it names no run yet, so that a malformed call opens none.
 
-    Raises: MCPError.
+    Raises: Fault.
     """
     params, meta = params_of(exchange.message), meta_of(exchange.message)
     tool, arguments = params.get("name"), params.get("arguments")
     if not isinstance(tool, str) or not tool:
-        raise MCPError(INVALID_PARAMS, "`name` must be a string that is not empty")
+        raise Fault(INVALID_PARAMS, "`name` must be a string that is not empty")
     if not isinstance(arguments, dict | None):
-        raise MCPError(INVALID_PARAMS, "`arguments` must be an object")
+        raise Fault(INVALID_PARAMS, "`arguments` must be an object")
     arguments = {} if arguments is None else arguments
+    spelled = canonical(arguments)
     return Proposal(
         run="",
         principal=exchange.principal,
         tool=tool,
         arguments=arguments,
-        arguments_digest=digest(arguments, salt),
+        arguments_digest=digest_bytes(spelled, salt),
         key=_key(meta),
         meta=relayed(meta),
         attribution=attribution,
+        spelled=spelled,
     )
 
 
-def relayed(meta: dict[str, Any]) -> dict[str, Any]:
+def relayed(meta: Mapping[str, Any]) -> dict[str, Any]:
     """The client's `_meta` as an upstream may see it."""
-    return {
-        key: value
-        for key, value in meta.items()
-        if not key.casefold().startswith(OWN_PREFIX) and key not in NOT_YET_RELAYED
-    }
+    return {key: value for key, value in meta.items() if not key.casefold().startswith(OWN_PREFIX)}
 
 
 def _key(meta: dict[str, Any]) -> Key | None:
@@ -58,7 +52,7 @@ def _key(meta: dict[str, Any]) -> Key | None:
         own = meta[KEY_META]
         if not isinstance(own, str) or not 0 < len(own) <= MAX_KEY_CHARS or "\0" in own:
             # A key that we cannot honour must not be dropped: its caller counts on it.
-            raise MCPError(INVALID_PARAMS, f"`{KEY_META}` must be a string of 1 to {MAX_KEY_CHARS} characters")
+            raise Fault(INVALID_PARAMS, f"`{KEY_META}` must be a string of 1 to {MAX_KEY_CHARS} characters")
         return Key(KeySource.CALLER, own)
     for name in CALL_IDS:
         value = meta.get(name)

@@ -1,20 +1,21 @@
 """What was decided -> what goes over the wire, in the words of the client's era.
 
-An upstream's own answer is changed in four places and no others: our record is put into `_meta`; for a modern
-client `resultType` and our `serverInfo` are added where they are missing; for a legacy client
-`resultType: complete` is taken off; and `structuredContent` that is no object, which a legacy client cannot
-take, becomes text unless there is some.
+An upstream's own answer is changed in four places and no others: our record is put into `_meta`; for a modern client
+`resultType` and our `serverInfo` are added where they are missing; for a legacy client they are taken off; and
+`structuredContent` that is no object, which a legacy client cannot take, becomes text unless there is some.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from mcp.shared.exceptions import MCPError
-from mcp_types import SERVER_INFO_META_KEY, ErrorData
+from mcp_types import SERVER_INFO_META_KEY
 
+from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, Fault
 from gateway.model.answer import RECORD_KEY, PolicyRef, Refusal, Shown
 from gateway.model.canonical import Digest, dump
 from gateway.model.events import Outcome
+from gateway.model.offer import Kind, Listed
+from gateway.model.tool import Answer, NotSent, ProtocolError, Silence
 
 LIST_TTL_MS = 10_000
 """Short: a modern client that we cannot tell of a change should soon see it."""
@@ -23,10 +24,10 @@ LIST_TTL_MS = 10_000
 def answered(shown: Shown) -> dict[str, Any]:
     """The result in no era's words yet.
 
-    Raises: MCPError with the upstream's error, if that is the answer.
+    Raises: Fault with the upstream's error, if that is the answer.
     """
     if shown.error is not None:
-        raise _error(shown.error)
+        raise Fault.of(shown.error)
     result = dict(shown.result) if shown.refusal is None else refused(shown.refusal)  # type: ignore[arg-type]
     meta = result.get("_meta")
     if isinstance(meta, Mapping | None):
@@ -72,6 +73,24 @@ def _unopened(tool: str, outcome: Outcome, reason: str, retry_after_s: float | N
     )
 
 
+def not_found(*, modern: bool) -> tuple[int, str]:
+    """Code and message for a resource that nobody has."""
+    return (INVALID_PARAMS if modern else RESOURCE_NOT_FOUND), "Resource not found"
+
+
+def failed(answer: Answer, *, modern: bool = False, method: str = "") -> Fault:
+    """The error for a request whose answer is no result. An upstream's own is passed on, in the words of the era."""
+    match answer:
+        case ProtocolError(error):
+            if modern and method == "resources/read" and error.get("code") == RESOURCE_NOT_FOUND:
+                return Fault.of({**error, "code": INVALID_PARAMS})
+            return Fault.of(error)
+        case NotSent(reason) | Silence(reason):
+            return Fault(INTERNAL_ERROR, reason)
+        case _:
+            return Fault(INTERNAL_ERROR, "the server's answer is no result of this method")
+
+
 def for_modern(result: dict[str, Any], server_info: Mapping[str, Any]) -> dict[str, Any]:
     """The result as MCP 2026-07-28 wants it."""
     stamped = {"resultType": "complete", **result}
@@ -86,6 +105,9 @@ def for_legacy(result: dict[str, Any]) -> dict[str, Any]:
     plain = dict(result)
     if plain.get("resultType") == "complete":
         del plain["resultType"]
+    meta = plain.get("_meta")
+    if isinstance(meta, Mapping) and SERVER_INFO_META_KEY in meta:
+        plain["_meta"] = {key: value for key, value in meta.items() if key != SERVER_INFO_META_KEY}
     if "structuredContent" in plain and not isinstance(plain["structuredContent"], Mapping):
         value = plain.pop("structuredContent")
         if not plain.get("content"):
@@ -93,14 +115,22 @@ def for_legacy(result: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def tool_list(definitions: Sequence[Mapping[str, Any]], *, modern: bool) -> dict[str, Any]:
-    """The answer to `tools/list`, all on one page; definitions unchanged.
+def listed(kind: Kind, offered: Listed, *, modern: bool) -> dict[str, Any]:
+    """The answer to a list, all on one page; items unchanged.
 
     Only for a legacy client an output schema that describes no object is left out, as its results will be.
     """
     if modern:
-        return {"tools": [*definitions], "ttlMs": LIST_TTL_MS, "cacheScope": "private"}
-    return {"tools": [_without_foreign_schema(definition) for definition in definitions]}
+        ttl_ms = LIST_TTL_MS if offered.ttl_ms is None else min(offered.ttl_ms, LIST_TTL_MS)
+        return {kind: [*offered.items], "ttlMs": ttl_ms, "cacheScope": "public" if offered.public else "private"}
+    if kind == "tools":
+        return {kind: [_without_foreign_schema(definition) for definition in offered.items]}
+    return {kind: [*offered.items]}
+
+
+def for_cache(result: dict[str, Any]) -> dict[str, Any]:
+    """A modern client's, with the hints that it must have where the upstream gave none: to be asked for anew."""
+    return {"ttlMs": 0, "cacheScope": "private", **result}
 
 
 def _without_foreign_schema(definition: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -108,10 +138,3 @@ def _without_foreign_schema(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     if schema is None or (isinstance(schema, Mapping) and schema.get("type") == "object"):
         return definition
     return {key: value for key, value in definition.items() if key != "outputSchema"}
-
-
-def _error(error: Mapping[str, Any]) -> MCPError:
-    told = MCPError(error["code"], error["message"])
-    # Set anew, since the constructor cannot tell `data: null` from no data.
-    told.error = ErrorData.model_validate({key: error[key] for key in ("code", "message", "data") if key in error})
-    return told

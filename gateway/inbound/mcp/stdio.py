@@ -1,221 +1,238 @@
-"""Where one agent comes in over stdin and stdout.
+"""Where one agent comes in over stdin and stdout, in the era in which it opens.
 
-A front of our own before `Server.run`: the SDK's would take what strict JSON does not allow. Descriptors are
-polled and then read and written on the event loop itself, never in a thread: a blocked read cannot keep the
-process from ending, and an answer is known to be delivered before anything that the client says next is read.
+Descriptors are polled and then read and written on the event loop itself, never in a thread: a blocked read cannot
+keep the process from ending, and an answer is known to be delivered before anything that the client says next is
+read.
 """
 
+import asyncio
 import fcntl
+import logging
 import os
-import select
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types.jsonrpc import (
-    INVALID_REQUEST,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-)
+from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gateway.inbound.mcp.envelope import Refused, id_of, is_request, read
-from gateway.inbound.mcp.exchange import Exchange, Flights
-from gateway.inbound.mcp.identity import Runs, local_user
-from gateway.inbound.mcp.ports import Gate, Tools
-from gateway.inbound.mcp.server import Observe, build_server, unobserved
+from gateway.inbound.mcp.envelope import Refused, failure, id_of, is_request, read, version_of
+from gateway.inbound.mcp.exchange import Exchange, Session
+from gateway.inbound.mcp.http import Relay
+from gateway.inbound.mcp.identity import local_user
+from gateway.inbound.mcp.pipes import MAX_LINE_BYTES, Sink, Source
+from gateway.inbound.mcp.streams import escaped
 from gateway.model.answer import Shown
 from gateway.model.canonical import JsonObject, dump
 from gateway.model.principal import Principal
-from gateway.ports import Clock
 
-MAX_LINE_BYTES = 16 * 1024 * 1024
-READ_BYTES = 65_536
-ATOMIC_BYTES = 4096
-"""PIPE_BUF on Linux: what a descriptor that polls as writable takes without blocking [POSIX, write]."""
-LAST_WORDS_S = 5.0
-"""How long what is still to be written may take after stdin has ended."""
+_LOG = logging.getLogger("counterfoil.inbound")
+
+LAST_ANSWERS_S = 1.0
+"""How long requests under way may take after stdin has ended."""
+LAST_WORDS_S = 4.0
+"""And how long what is still to be written."""
+MAX_BACKLOG_BYTES = 4 * 1024 * 1024
+"""Of what waits to be written; what is said beyond it is lost, but never an answer."""
 
 
-async def serve_stdio(
-    *,
-    gate: Gate,
-    tools: Tools,
-    make_id: Callable[[str], str],
-    clock: Clock,
-    version: str,
-    principal: Principal | None = None,
-    observe: Observe = unobserved,
-) -> None:
+async def serve_stdio(*, relay: Relay, delivered: Callable[[Shown], None], principal: Principal | None = None) -> None:
     """Serve the client on stdin and stdout, in the era in which it opens, until stdin ends.
 
     Nothing else in the process can write to stdout meanwhile, nor read from stdin. The principal is the
     account that the process runs under, unless another is given.
     """
-    server = build_server(gate=gate, tools=tools, runs=Runs(gate, make_id, clock), version=version, observe=observe)
-    to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
-    to_client, from_server = anyio.create_memory_object_stream[SessionMessage]()
-    with _taken_over() as (source, sink):
-        async with anyio.create_task_group() as tasks:
-            pipe = _Pipe(source, sink, principal or local_user(), gate.delivered, tasks.cancel_scope.cancel)
-            tasks.start_soon(pipe.read, to_server)
-            tasks.start_soon(pipe.write, from_server)
-            await server.run(from_client, to_client, server.create_initialization_options())
-            tasks.cancel_scope.deadline = anyio.current_time() + LAST_WORDS_S
+    with _taken_over() as (stdin, stdout):
+        pipe = _Pipe(relay, delivered, principal or local_user(), Sink(stdout))
+        source = Source(stdin, pipe.take)
+        try:
+            await _first(source.ended, pipe.sink.broken)
+            await pipe.finish()
+        finally:
+            source.close()
+            pipe.close()
+
+
+async def _first(*futures: "asyncio.Future[None]") -> None:
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
 
 
 class _Pipe:
-    """Lines in, lines out; knows which request each answer belongs to."""
+    """The client: its requests under way, and what is said to it."""
 
-    def __init__(
-        self,
-        source: int,
-        sink: int,
-        principal: Principal,
-        delivered: Callable[[Shown], None],
-        broken: Callable[[], None],
-    ) -> None:
-        self._source = source
-        self._sink = sink
-        self._principal = principal
+    def __init__(self, relay: Relay, delivered: Callable[[Shown], None], principal: Principal, sink: Sink) -> None:
+        self._relay = relay
         self._delivered = delivered
-        self._broken = broken
-        self._flights = Flights()
-        self._lock = anyio.Lock()
+        self._principal = principal
+        self.sink = sink
+        self._session = Session("stdio", principal, self)
+        self._modern: bool | None = None
+        """None until the first request has decided it."""
+        self._opening: asyncio.Task[None] | None = None
+        """The `initialize` under way."""
+        self._held: list[bytes | None] = []
+        """What came meanwhile: whoever pipes a whole conversation in does not wait for its answer."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._answered: set[Exchange] = set()
+        """Requests whose answers are on their way out."""
 
-    async def read(self, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Pass on each message until stdin ends; what is refused is answered here."""
-        async with to_server:
-            async for line in _lines(self._source):
-                try:
-                    message = self._message(line)
-                except Refused as refused:
-                    error = {"code": refused.code, "message": refused.message}
-                    await self._put({"jsonrpc": "2.0", "id": refused.request_id, "error": error})
-                    continue
-                await to_server.send(message)
+    # --- as a line ----------------------------------------------------------------------------------------------------
 
-    def _message(self, line: bytes | None) -> SessionMessage:
+    def send(self, message: JsonObject) -> None:
+        """The message goes out, if anybody reads."""
+        if self.sink.waiting > MAX_BACKLOG_BYTES:
+            return
+        try:
+            self._write(message)
+        except (TypeError, ValueError):
+            _LOG.exception("a message to a client is not JSON")
+
+    def pause(self, _retry_ms: int | None) -> None:
+        """Nothing happens: there is one stream, and it stays."""
+
+    # --- in -----------------------------------------------------------------------------------------------------------
+
+    def take(self, line: bytes | None) -> None:
+        """One line of the client's; None for one that is too long."""
+        if self._opening is not None:
+            self._held.append(line)
+            return
+        try:
+            message = self._message(line)
+            if is_request(message):
+                self._start(message)
+            else:
+                self._notice(message)
+        except Refused as refused:
+            self._write(refused.response)
+
+    def _notice(self, message: JsonObject) -> None:
+        try:
+            self._relay.notice(self._exchange(message))
+        except Exception:  # noqa: BLE001 - a promise of the relay is broken; what follows is still read
+            _LOG.exception("a notification failed")
+
+    def _message(self, line: bytes | None) -> JsonObject:
         if line is None:
             raise Refused(INVALID_REQUEST, f"the line is longer than {MAX_LINE_BYTES} bytes", None)
         message = read(line)
-        exchange = Exchange(message, self._principal, "stdio")
-        self._flights.note(exchange)
-        if is_request(message) and not self._flights.board(exchange):
-            raise Refused(INVALID_REQUEST, "a request with that id is still under way", id_of(message))
+        if is_request(message):
+            self._check_era(message)
+        return message
 
-        async def unanswered() -> None:
-            exchange.release()
-
-        return SessionMessage(
-            _typed(message), ServerMessageMetadata(request_context=exchange, on_request_unanswered=unanswered)
-        )
-
-    async def write(self, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Write each message of the server; an answer that was written counts as delivered."""
-        async with from_server:
-            async for sent in from_server:
-                message = sent.message
-                if await self._put(_plain(message)) and isinstance(message, JSONRPCResponse | JSONRPCError):
-                    self._landed(message.id)
-
-    def _landed(self, request_id: str | int | None) -> None:
-        exchange = self._flights.find(self._principal, None, request_id)
-        if exchange is None:
+    def _check_era(self, message: JsonObject) -> None:
+        """The first request decides the era, for good."""
+        opens = message["method"] == "initialize"
+        if opens and self._modern:
+            data = {"supported": list(MODERN_PROTOCOL_VERSIONS), "requested": _requested(message)}
+            raise Refused(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", id_of(message), data)
+        if opens:
             return
-        if exchange.shown is not None and not exchange.cancelled:
-            self._delivered(exchange.shown)
-        exchange.release()
+        if version_of(message, modern=self._modern is True) is not None:
+            if self._modern is False:
+                raise Refused(INVALID_REQUEST, "this connection was opened by `initialize`", id_of(message))
+            self._modern = True
+        elif self._modern is None and message["method"] != "ping":
+            raise Refused(INVALID_REQUEST, "`initialize` comes first", id_of(message))
 
-    async def _put(self, message: JsonObject) -> bool:
-        """Whether the client can have it; if nobody reads any more, everything ends."""
-        # U+2028 and U+2029 end a line for some readers of lines; in JSON they may as well be escaped.
-        text = dump(message).replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-        async with self._lock:
-            try:
-                await _write_all(self._sink, text.encode() + b"\n")
-            except BrokenPipeError:
-                self._broken()
-                return False
-        return True
+    def _exchange(self, message: JsonObject) -> Exchange:
+        return Exchange(message, self._principal, "stdio", self, session=self._session)
 
+    def _start(self, message: JsonObject) -> None:
+        exchange = self._exchange(message)
+        if not self._session.flights.board(exchange):
+            raise Refused(INVALID_REQUEST, "a request with that id is still under way", id_of(message))
+        task = asyncio.ensure_future(self._serve(exchange))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if message["method"] == "initialize":
+            self._opening = task
+            task.add_done_callback(self._opened)
 
-def _typed(message: JsonObject) -> JSONRPCMessage:
-    """The SDK's envelope around the very values that were parsed."""
-    if is_request(message):
-        return JSONRPCRequest.model_validate(message)
-    if "method" in message:
-        return JSONRPCNotification.model_validate(message)
-    return (JSONRPCResponse if "result" in message else JSONRPCError).model_validate(message)
+    def _opened(self, _task: "asyncio.Task[None]") -> None:
+        self._opening = None
+        if self._session.version is not None:
+            self._modern = False
+        held, self._held = self._held, []
+        for line in held:
+            self.take(line)
 
+    # --- out ----------------------------------------------------------------------------------------------------------
 
-def _plain(message: JSONRPCMessage) -> JsonObject:
-    if isinstance(message, JSONRPCResponse):
-        return {"jsonrpc": "2.0", "id": message.id, "result": message.result}  # as it is: no model may touch it
-    plain: dict[str, Any] = message.model_dump(exclude_unset=True)
-    return plain
-
-
-# --- bytes ------------------------------------------------------------------------------------------------------------
-
-
-async def _lines(source: int) -> AsyncIterator[bytes | None]:
-    """Each line that is not blank; None for one that is too long."""
-    line, too_long = bytearray(), False
-    while chunk := await _read_some(source):
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            line += end
-            if too_long or len(line) > MAX_LINE_BYTES:
-                yield None
-            elif not line.isspace() and line:
-                yield bytes(line)
-            line, too_long = bytearray(), False
-        line += rest
-        if len(line) > MAX_LINE_BYTES:
-            line, too_long = bytearray(), True
-    if line and not too_long and not line.isspace():
-        yield bytes(line)  # whoever ends without a newline has ended all the same
-
-
-async def _read_some(source: int) -> bytes:
-    while True:
-        # Polled first: what is no pipe (a file, the null device) is always ready and cannot be waited for.
-        if not _ready(source, select.POLLIN):
-            await anyio.wait_readable(source)
-        else:
-            await anyio.lowlevel.checkpoint()
+    async def _serve(self, exchange: Exchange) -> None:
+        answer = None
         try:
-            return os.read(source, READ_BYTES)
-        except BlockingIOError:
-            continue
+            answer = await self._relay.request(exchange)
+        except Exception:  # noqa: BLE001 - the relay's promise is broken: the client must not wait for ever
+            _LOG.exception("%s failed", exchange.message["method"])
+            exchange.shown = None
+            answer = failure(INTERNAL_ERROR, "internal error", exchange.message["id"])
+        finally:
+            if answer is None:
+                self._session.flights.land(exchange)
+        if answer is not None:
+            self._answer(exchange, answer)
 
+    def _answer(self, exchange: Exchange, answer: JsonObject) -> None:
+        def written() -> None:
+            if exchange.shown is not None and not exchange.withdrawal.gone:
+                self._delivered(exchange.shown)
+            self._answered.discard(exchange)
+            self._session.flights.land(exchange)
 
-async def _write_all(sink: int, data: bytes) -> None:
-    """All of it is in the hands of the system.
-
-    Raises: BrokenPipeError.
-    """
-    view = memoryview(data)
-    while view:
-        if not _ready(sink, select.POLLOUT):
-            await anyio.wait_writable(sink)
+        self._answered.add(exchange)
         try:
-            view = view[os.write(sink, view[:ATOMIC_BYTES]) :]
-        except BlockingIOError:
-            continue
+            self._write(answer, written)
+        except (TypeError, ValueError):
+            _LOG.exception("an answer is not JSON")
+            exchange.shown = None
+            self._write(failure(INTERNAL_ERROR, "internal error", exchange.message["id"]), written)
+
+    def _write(self, message: JsonObject, written: Callable[[], None] | None = None) -> None:
+        self.sink.put(escaped(dump(message)).encode() + b"\n", written)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    async def finish(self) -> None:
+        """What is under way was given a moment, and what was answered is written, if anybody reads."""
+        if self.sink.broken.done():
+            return
+        asking = asyncio.ensure_future(self._settled())
+        try:
+            await asyncio.wait({asking, self.sink.broken}, timeout=LAST_ANSWERS_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asking.cancel()
+        self._withdraw()
+        emptied = asyncio.ensure_future(self.sink.emptied())
+        try:
+            await asyncio.wait({emptied, self.sink.broken}, timeout=LAST_WORDS_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            emptied.cancel()
+
+    async def _settled(self) -> None:
+        while self._tasks:  # an answer to `initialize` lets others begin
+            await asyncio.wait(set(self._tasks))
+
+    def close(self) -> None:
+        """Nobody waits for anything any more."""
+        self._withdraw()
+        for task in list(self._tasks):
+            task.cancel()
+        self.sink.close()
+        self._relay.closed(self._session)
+
+    def _withdraw(self) -> None:
+        """Requests that have not been answered by now are not; the answers on their way out are."""
+        self._held.clear()
+        for exchange in self._session.flights:
+            if self.sink.broken.done() or exchange not in self._answered:
+                exchange.withdrawal.say(cancelled=False)
 
 
-def _ready(descriptor: int, event: int) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, event)
-    return bool(poll.poll(0))
+def _requested(message: JsonObject) -> Any:
+    params = message.get("params") or {}
+    return params.get("protocolVersion")
 
 
 @contextmanager

@@ -1,0 +1,142 @@
+"""`tools/call`: a proposal for the gate, and what the gate shows, in the words of the client's era."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mcp.shared.inbound import validate_mcp_param_headers
+
+from gateway.inbound.mcp import results
+from gateway.inbound.mcp.asking import Asking
+from gateway.inbound.mcp.callers import LegacyCaller, ModernCaller
+from gateway.inbound.mcp.faults import INVALID_PARAMS, URL_ELICITATION, Fault
+from gateway.inbound.mcp.identity import Runs
+from gateway.inbound.mcp.own_tools import RESULT
+from gateway.inbound.mcp.ports import Gate, Offers
+from gateway.inbound.mcp.proposals import propose
+from gateway.inbound.mcp.rounds import Rounds
+from gateway.inbound.mcp.seals import Seals
+from gateway.inbound.mcp.tasks import Tasks
+from gateway.model.answer import Shown
+from gateway.model.canonical import digest
+from gateway.model.events import Outcome
+from gateway.model.proposal import Proposal, Resume
+from gateway.ports import LedgerUnavailable, NoSuchRun
+
+
+class Calls:
+    """Answers `tools/call`."""
+
+    def __init__(self, gate: Gate, offers: Offers, runs: Runs, seals: Seals, tasks: Tasks) -> None:
+        self._gate = gate
+        self._offers = offers
+        self._runs = runs
+        self._tasks = tasks
+        self._rounds: Rounds[Shown] = Rounds(seals)
+
+    def close(self) -> None:
+        """Nobody waits for a client any more."""
+        self._rounds.close()
+
+    async def call(self, asking: Asking) -> dict[str, Any]:
+        """The result of the call, or of this round of it."""
+        if asking.params.get("name") == RESULT:
+            return await self._outcome(asking)
+        proposal = propose(asking.exchange, asking.client.attribution, self._gate.salt)
+        self._check_param_headers(asking, proposal)
+        opened = self._rounds.open(asking) if asking.modern else None
+        kind, state = opened if opened is not None else ("first", {})
+        if kind == "parked":
+            return self._told(asking, await self._rounds.go_on(asking, state["name"]))
+        try:
+            run = await self._runs.run_of(asking.exchange, asking.client)
+        except LedgerUnavailable as error:
+            return results.refused(results.ledger_unavailable(proposal.tool, str(error)))
+        except NoSuchRun as error:
+            return results.refused(results.no_such_run(proposal.tool, str(error)))
+        proposal = replace(proposal, run=run, more=_brought(asking, state))
+        if kind == "round":
+            said = digest(proposal.more, self._gate.salt)
+            resumes = Resume(state["attempt"], state["round"], said)
+            proposal = replace(proposal, run=state["run"], resumes=resumes)
+        if asking.modern:
+            return self._told(asking, await self._rounds.first(asking, lambda caller: self._judged(proposal, caller)))
+        return self._told(asking, await self._gate.call(proposal, LegacyCaller(asking)))
+
+    async def _judged(self, proposal: Proposal, caller: ModernCaller) -> Shown:
+        return await self._gate.call(proposal, caller)
+
+    async def _outcome(self, asking: Asking) -> dict[str, Any]:
+        arguments = asking.params.get("arguments")
+        attempt = arguments.get("attempt") if isinstance(arguments, Mapping) else None
+        caller = ModernCaller(asking) if asking.modern else LegacyCaller(asking)
+        if not isinstance(attempt, str) or (isinstance(arguments, Mapping) and len(arguments) > 1):
+            raise Fault(INVALID_PARAMS, f"`{RESULT}` takes one argument, `attempt`, a string")
+        try:
+            shown = await self._gate.outcome(attempt, asking.exchange.principal, caller)
+        except NoSuchRun as error:
+            return results.refused(results.no_such_run(RESULT, str(error)))
+        return self._told(asking, shown)
+
+    def _check_param_headers(self, asking: Asking, proposal: Proposal) -> None:
+        """What HTTP says of arguments is what the body says [SEP-2243]."""
+        if not asking.modern or asking.exchange.transport != "http":
+            return
+        schema = self._offers.mirrored(proposal.tool, asking.party)
+        if schema is None:
+            return
+        rejected = validate_mcp_param_headers(schema, proposal.arguments, asking.exchange.headers)
+        if rejected is not None:
+            more = {} if rejected.data is None else {"data": rejected.data}
+            raise Fault(rejected.code, rejected.message, **more)
+
+    # --- what is shown ------------------------------------------------------------------------------------------------
+
+    def _told(self, asking: Asking, shown: Shown | dict[str, Any]) -> dict[str, Any]:
+        if isinstance(shown, dict):
+            return shown  # the next round, of a call that goes on
+        asking.exchange.shown = shown
+        if shown.awaits == "input":
+            return self._next_round(asking, shown)
+        if shown.awaits == "task":
+            return self._tasks.started(asking, shown)
+        in_flight = shown.refusal is not None and shown.refusal.outcome is Outcome.IN_FLIGHT
+        if in_flight and asking.has_tasks and shown.attempt is not None and asking.params.get("name") != RESULT:
+            return self._tasks.own(asking, shown.attempt)
+        visit = self._to_visit(asking, shown)
+        return visit if visit is not None else results.answered(shown)
+
+    def _next_round(self, asking: Asking, shown: Shown) -> dict[str, Any]:
+        result = results.answered(shown)
+        inner = result.get("requestState")
+        state = {"run": shown.run, "attempt": shown.attempt, "round": shown.round, "inner": inner}
+        return {**result, "requestState": self._rounds.seal(asking, "round", state)}
+
+    def _to_visit(self, asking: Asking, shown: Shown) -> dict[str, Any] | None:
+        """In 2025-11-25 an error says which addresses to visit before the call is made again; now a round does."""
+        error = shown.error
+        if not asking.modern or error is None or error.get("code") != URL_ELICITATION:
+            return None
+        elicitation, data = asking.capabilities.get("elicitation"), error.get("data")
+        listed = data.get("elicitations") if isinstance(data, Mapping) else None
+        if not isinstance(elicitation, Mapping) or "url" not in elicitation or not isinstance(listed, list):
+            return None
+        asked = {
+            f"visit-{number}": {"method": "elicitation/create", "params": _without_id(one)}
+            for number, one in enumerate(listed, 1)
+            if isinstance(one, Mapping)
+        }
+        state = self._rounds.seal(asking, "again", {})
+        return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
+
+
+def _brought(asking: Asking, state: Mapping[str, Any]) -> dict[str, Any]:
+    """What goes to the upstream beside the arguments: the client's answers, and the upstream's own state."""
+    if not asking.modern:
+        return {}
+    brought = {key: asking.params[key] for key in ("inputResponses",) if key in asking.params}
+    return brought | ({"requestState": state["inner"]} if state.get("inner") is not None else {})
+
+
+def _without_id(elicitation: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in elicitation.items() if key != "elicitationId"}

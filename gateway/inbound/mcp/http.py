@@ -1,0 +1,337 @@
+"""Streamable HTTP of both eras: one request in, and what is said about it out.
+
+A modern request stands for itself, and its client withdraws it by leaving. A legacy request belongs to a
+conversation, goes on when its connection is lost, and its answer is kept [MCP 2025-11-25, streamable HTTP].
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS, MCP_PROTOCOL_VERSION_HEADER
+from mcp_types.jsonrpc import INTERNAL_ERROR
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+
+from gateway.inbound.mcp.door import (
+    CLOSE,
+    HEAD_KEY,
+    JSON_TYPE,
+    STREAM_TYPE,
+    Head,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    Turned,
+    check_accept,
+    check_content,
+    read_message,
+    respond,
+)
+from gateway.inbound.mcp.envelope import failure, id_of, is_request
+from gateway.inbound.mcp.exchange import Exchange, Session
+from gateway.inbound.mcp.identity import ANONYMOUS, RUN_HEADER, NotLetIn, run_token
+from gateway.inbound.mcp.sessions import Carrier, Conversation, Sessions
+from gateway.inbound.mcp.streams import Event, Watch, Wire, answering_frame, at_once, quietly_framed
+from gateway.inbound.mcp.tokens import RunToken
+from gateway.model.answer import Shown
+from gateway.model.canonical import JsonObject
+from gateway.model.principal import Principal
+
+_LOG = logging.getLogger("counterfoil.inbound")
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""As the SDK's own limit."""
+MAX_DRAINED_BYTES = 64 * 1024 * 1024
+"""Of a body that is refused: read so far, so that the client hears why instead of a reset."""
+BODY_TIMEOUT_S = 30.0
+
+REQUEST_CANCELLED = -32800
+"""What ends the response to a legacy request that its client cancelled, as the SDK's servers do."""
+
+_RUN_HEADER = RUN_HEADER.lower()
+
+
+class Relay(Protocol):
+    """What the transports ask of the relay."""
+
+    async def request(self, exchange: Exchange) -> JsonObject | None:
+        """The whole response; None if none may be sent. Never raises."""
+        ...
+
+    def notice(self, exchange: Exchange) -> None:
+        """A notification, or a client's response to one of our requests."""
+        ...
+
+    def closed(self, session: Session) -> None:
+        """The conversation has ended."""
+        ...
+
+
+class Reply(Wire):
+    """The response to a modern request: what is said before the answer goes over it too."""
+
+    __slots__ = ("exchange",)
+
+    exchange: Exchange
+
+    def send(self, message: JsonObject) -> None:
+        """The message goes out, if somebody is there."""
+        data = quietly_framed(message)
+        if data is not None:
+            self.push(Event(data))
+
+    def pause(self, _retry_ms: int | None) -> None:
+        """Nothing happens: a modern client does not come back."""
+
+    def lost(self) -> None:
+        """The client has withdrawn its request; whether it meant to cannot be known."""
+        self.exchange.withdrawal.say(cancelled=False)
+
+    def cut(self) -> None:
+        """As if the client had left."""
+        super().cut()
+        self.exchange.withdrawal.say(cancelled=False)
+
+
+class _ClientGone(Exception):
+    """Nobody is left to answer."""
+
+
+class Front:
+    """The endpoint, as an ASGI application behind a `Guard`; `path_params` may hold `run`."""
+
+    def __init__(
+        self,
+        relay: Relay,
+        sessions: Sessions,
+        *,
+        delivered: Callable[[Shown], None],
+        run_key: bytes | None,
+        now: Callable[[], float],
+        body_timeout_s: float = BODY_TIMEOUT_S,
+    ) -> None:
+        self._relay = relay
+        self._sessions = sessions
+        self._delivered = delivered
+        self._run_key = run_key
+        self._now = now
+        self._body_timeout_s = body_timeout_s
+        self._streaming: set[Wire] = set()
+        self._watch = Watch()
+        self._closing = False
+
+    def open(self) -> None:
+        """Requests are taken."""
+        self._closing = False
+
+    def close(self) -> None:
+        """No request is taken, all sessions have ended, and open streams end at once."""
+        self._closing = True
+        self._sessions.close()
+        for wire in list(self._streaming):
+            wire.cut()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        head: Head = scope[HEAD_KEY]
+        try:
+            if self._closing:
+                await Turned(503, "the gateway is stopping", code=INTERNAL_ERROR, headers=(CLOSE,)).answer(send)
+            elif scope["method"] == "POST":
+                await self._post(scope, head, receive, send)
+            else:
+                await self._other(scope, head, receive, send)
+        except _ClientGone:
+            return
+        except Turned as turned:
+            await turned.answer(send)
+
+    # --- POST: a message ----------------------------------------------------------------------------------------------
+
+    async def _post(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
+        check_accept(head, JSON_TYPE, STREAM_TYPE)
+        check_content(head)
+        message, version = read_message(await self._body(receive), head)
+        token = self._token(scope, head, id_of(message))
+        principal = token.principal if token is not None else ANONYMOUS
+        if version is None:
+            await self._legacy(message, principal, token, scope, receive, send)
+        elif is_request(message):
+            wire = Reply(scope, receive, send, self._delivered, self._streaming)
+            exchange = Exchange(message, principal, "http", wire, head.headers, None, token)
+            wire.exchange = exchange
+            await self._modern(exchange, wire)
+        elif "method" in message:
+            # Cancelling is leaving; and to cancel by an id of one's own choosing would be to cancel for others.
+            await respond(send, 202, b"")
+        else:
+            raise Turned(400, "the body must be one request or notification", request_id=id_of(message))
+
+    async def _modern(self, exchange: Exchange, wire: Reply) -> None:
+        answer = await self._answer(exchange, wire)
+        if answer is None:
+            answer = failure(INTERNAL_ERROR, "the request was withdrawn", exchange.message["id"])
+        if wire.streams:
+            wire.push(Event(answering_frame(answer, exchange), exchange))
+            wire.end()
+            await wire.complete()
+            return
+        error = answer.get("error")
+        await wire.plain(answer, 200 if error is None else ERROR_CODE_HTTP_STATUS.get(error["code"], 200), exchange)
+
+    async def _answer(self, exchange: Exchange, wire: Wire) -> JsonObject | None:
+        """What the relay says. The request stays in this task: only what takes longer costs a task to watch it."""
+        self._watch.add(wire)
+        try:
+            return await self._relay.request(exchange)
+        except asyncio.CancelledError:  # the server has waited long enough for its own end
+            exchange.withdrawal.say(cancelled=False)
+            if wire.streams or wire.ended:
+                wire.release()
+                raise
+            return failure(INTERNAL_ERROR, "the gateway is stopping", exchange.message["id"])
+        except Exception:  # noqa: BLE001 - the relay's promise is broken: the client must not wait for ever
+            _LOG.exception("%s failed", exchange.message["method"])
+            exchange.shown = None
+            return failure(INTERNAL_ERROR, "internal error", exchange.message["id"])
+        finally:
+            self._watch.drop(wire)
+
+    async def _legacy(
+        self,
+        message: JsonObject,
+        principal: Principal,
+        token: RunToken | None,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        head: Head = scope[HEAD_KEY]
+        session_id = head.only("mcp-session-id")
+        opens = session_id is None and message.get("method") == "initialize" and is_request(message)
+        if session_id is None and not opens:
+            raise Turned(400, "the header `mcp-session-id` is missing", request_id=id_of(message))
+        conversation = (
+            Conversation(principal)
+            if session_id is None
+            else self._sessions.find(session_id, principal, id_of(message))
+        )
+        session = conversation.session
+        if not is_request(message):
+            with self._sessions.used(conversation):
+                self._notice(Exchange(message, principal, "http", session.line, head.headers, session, token))
+            await respond(send, 202, b"", conversation.headers)
+            return
+        track = conversation.track()
+        wire = Carrier(scope, receive, send, self._delivered, self._streaming, conversation.headers)
+        wire.track, track.wire = track, wire
+        exchange = Exchange(message, principal, "http", track, head.headers, session, token)
+        if not session.flights.board(exchange):
+            conversation.settle(track)
+            raise Turned(400, "a request with that id is still under way", request_id=id_of(message))
+        if opens:
+            self._sessions.make_room()
+        with self._sessions.used(conversation):
+            try:
+                answer = await self._answer(exchange, wire)
+                if opens and answer is not None and "result" in answer and session.version is not None:
+                    self._opened(conversation)
+                if answer is None:
+                    answer = failure(REQUEST_CANCELLED, "Request cancelled", id_of(message))
+                await track.answer(exchange, answer, wire)
+            finally:
+                session.flights.land(exchange)
+                conversation.settle(track)
+
+    def _notice(self, exchange: Exchange) -> None:
+        try:
+            self._relay.notice(exchange)
+        except Exception:  # noqa: BLE001 - a promise of the relay is broken, and the client cannot help it
+            _LOG.exception("a notification failed")
+
+    def _opened(self, conversation: Conversation) -> None:
+        """The conversation has begun."""
+        if self._closing:
+            self._relay.closed(conversation.session)
+        else:
+            self._sessions.admit(conversation)
+
+    # --- GET: a stream; DELETE: the end -------------------------------------------------------------------------------
+
+    async def _other(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
+        told = head.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+        if told is not None and told not in HANDSHAKE_PROTOCOL_VERSIONS:
+            raise Turned(405, "method not allowed", headers=((b"allow", b"POST"),))
+        if scope["method"] not in {"GET", "DELETE"}:
+            raise Turned(405, "method not allowed", headers=((b"allow", b"GET, POST, DELETE"),))
+        if scope["method"] == "GET":
+            check_accept(head, STREAM_TYPE)
+        token = self._token(scope, head, None)
+        session_id = head.only("mcp-session-id")
+        if session_id is None:
+            raise Turned(400, "the header `mcp-session-id` is missing")
+        conversation = self._sessions.find(session_id, token.principal if token is not None else ANONYMOUS, None)
+        if scope["method"] == "DELETE":
+            self._sessions.end(conversation)
+            await respond(send, 200, b"", conversation.headers)
+            return
+        wire = Carrier(scope, receive, send, self._delivered, self._streaming, conversation.headers)
+        last = head.only("last-event-id")
+        with self._sessions.used(conversation):
+            if last:
+                conversation.resume(last, wire)
+            elif conversation.general.wire is not None:
+                raise Turned(409, "only one stream is allowed per session")
+            else:
+                wire.track = conversation.general
+                conversation.general.carry(wire, None)
+            try:
+                await wire.complete()
+            finally:
+                wire.track.drop(wire)
+
+    # --- the parts of a request ---------------------------------------------------------------------------------------
+
+    def _token(self, scope: Scope, head: Head, request_id: str | int | None) -> RunToken | None:
+        segment = scope.get("path_params", {}).get("run")
+        if segment is None and _RUN_HEADER not in head.headers:
+            return None
+        try:
+            return run_token(Headers(raw=scope["headers"]), segment, self._run_key, self._now())
+        except NotLetIn as error:
+            # Not 401: to MCP clients that is an invitation to start an OAuth flow.
+            raise Turned(403, str(error), request_id=request_id) from None
+
+    async def _body(self, receive: Receive) -> bytes:
+        there = at_once(receive)  # most bodies are, and cost no timer
+        if there is not None and there["type"] == "http.request" and not there.get("more_body", False):
+            body: bytes = there.get("body", b"")
+            if len(body) <= MAX_BODY_BYTES:
+                return body
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                return await _rest(await receive() if there is None else there, receive)
+        except TimeoutError:
+            said = f"the body did not arrive within {self._body_timeout_s:g} seconds"
+            raise Turned(408, said, headers=(CLOSE,)) from None
+
+
+async def _rest(message: Message, receive: Receive) -> bytes:
+    """The whole body, whose first part is given."""
+    body, size = bytearray(), 0
+    while True:
+        if message["type"] == "http.disconnect":
+            raise _ClientGone
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= MAX_BODY_BYTES:
+            body += part
+        if size > MAX_DRAINED_BYTES or not message.get("more_body", False):
+            break
+        message = await receive()
+    if size > MAX_BODY_BYTES:
+        raise Turned(413, f"the body is longer than {MAX_BODY_BYTES} bytes", headers=(CLOSE,))
+    return bytes(body)
