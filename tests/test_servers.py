@@ -1,6 +1,9 @@
 """The servers that other tests stand on: what each does, and that it starts."""
 
+import asyncio
 import json
+import os
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +16,9 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
+from tests import real_servers
 from tests.conftest import EXAMPLES
+from tests.real_clients import compare, drive, raw
 from tests.servers import effects_server as effects
 
 
@@ -144,3 +149,52 @@ class TestRealServers:
         is_error, told = await call(time_server, "get_current_time", {"timezone": "UTC"})
         assert not is_error
         assert told["timezone"] == "UTC"
+
+
+def command_of(name: str, place: Path) -> list[str]:
+    """The command line of a real server, whose files are in that folder.
+
+    Raises: CannotInstall.
+    """
+    match name:
+        case "filesystem":
+            return [*real_servers.npm_server(real_servers.FILESYSTEM), str(place)]
+        case "everything":
+            return [*real_servers.npm_server(real_servers.EVERYTHING), "stdio"]
+        case "memory":
+            return real_servers.npm_server(real_servers.MEMORY)
+        case "sequential-thinking":
+            return real_servers.npm_server(real_servers.SEQUENTIAL_THINKING)
+        case "git" | "time":
+            return [sys.executable, "-m", f"mcp_server_{name}"]
+        case "fetch":
+            return real_servers.python_server(real_servers.FETCH, "mcp-server-fetch")
+        case "sqlite":
+            database = str(place / "data.db")
+            return [*real_servers.python_server(real_servers.SQLITE, "mcp-server-sqlite"), "--db-path", database]
+        case _:
+            raise ValueError(name)
+
+
+REAL = ["filesystem", "memory", "everything", "sequential-thinking", "git", "time", "fetch", "sqlite"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("era", [raw.LEGACY, raw.MODERN])
+@pytest.mark.parametrize("name", REAL)
+async def test_what_a_real_server_offers_is_offered_through_the_gateway(name: str, era: str, tmp_path: Path) -> None:
+    """Lists, capabilities and instructions, asked for as raw JSON-RPC; an older server is offered in both eras."""
+    try:
+        command = command_of(name, tmp_path)
+    except real_servers.CannotInstall as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"no `{name}` to test against: {error}")
+        pytest.skip(f"NOT TESTED AGAINST `{name}`: {error}")
+    direct, through = await asyncio.gather(
+        raw.offered(command, era), raw.offered(drive.wrapped(command, tmp_path), era)
+    )
+    direct = direct or await raw.offered(command, raw.LEGACY)
+    assert direct is not None
+    assert through is not None
+    assert direct["steps"]["tools/list"]
+    assert compare.compared(direct, through) == []

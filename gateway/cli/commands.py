@@ -9,9 +9,11 @@ from gateway.cli import approvals, tokens
 from gateway.cli.check import check
 from gateway.cli.demo import demo
 from gateway.cli.fronts import serve, wrap
+from gateway.cli.init import init
 from gateway.cli.resolve import resolve
 from gateway.cli.runs import runs, show
 from gateway.cli.schema import schema
+from gateway.cli.snippet import snippet_
 
 app = typer.Typer(
     name="counterfoil",
@@ -36,6 +38,8 @@ def _root(
 
 app.command(context_settings={"ignore_unknown_options": True})(wrap)
 app.command()(serve)
+app.command()(init)
+app.command("snippet")(snippet_)
 app.command()(demo)
 app.command()(check)
 app.command()(runs)

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,7 +51,7 @@ def wrap(
         prefix=False,
     )
     if listen is None:
-        _run(plan, _over_stdio)
+        _run(replace(plan, sole=True), _over_stdio)
         return
     listening = _listen(*_address(listen))
 
@@ -59,15 +60,22 @@ def wrap(
 
 def serve(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="gateway.yaml")],
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="Offer it to the client that starts this, not at an address.")
+    ] = False,
 ) -> None:
     """Serve several MCP servers behind one address, as a configuration file says."""
     from gateway.app import plan_of, run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
     try:
         settings = load_settings(config)
-        plan, key = plan_of(settings), run_key_of(config)
+        plan = plan_of(settings)
+        key = None if stdio else run_key_of(config)
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
+    if stdio:
+        _run(replace(plan, sole=True), _over_stdio)
+        return
     listening = _listen(settings.listen.host, settings.listen.port)
 
     _run(plan, partial(_over_http, listening=listening, key=key))
@@ -140,11 +148,21 @@ def _run(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]") -> None:
             await front(gateway)
 
     try:
-        asyncio.run(main())
+        with asyncio.Runner(loop_factory=_loop()) as runner:
+            runner.run(main())
     except asyncio.CancelledError:
         _say("stopped")
     except (NotOurLedger, LedgerUnavailable, ValueError) as error:
         fail(str(error))
+
+
+def _loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":
+    """uvloop's, where there is one: a quarter less CPU a call."""
+    try:
+        import uvloop  # noqa: PLC0415
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def _address(listen: str) -> tuple[str, int]:

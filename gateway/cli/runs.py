@@ -18,6 +18,7 @@ from gateway.model.events import (
     ApprovalRequested,
     AttemptAbandoned,
     AttemptRefuted,
+    AttemptResumed,
     AttemptSuspended,
     AttemptUnknown,
     AttemptUnsent,
@@ -231,6 +232,8 @@ def _follow(row: Row, event: Event) -> None:
             row.style = "red" if isinstance(event, AttemptUnknown) else row.style
         case AttemptSuspended():
             row.results.append(f"waits for {event.awaits}")
+        case AttemptResumed():
+            row.results.append("goes on with the client's input")
         case EvidenceRecorded():
             row.results.append(f"{event.verdict.upper()}: {event.says} ({seconds(event.duration_s)})")
             row.style = "green" if event.verdict == "pass" else "yellow"

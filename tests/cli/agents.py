@@ -61,9 +61,13 @@ class Process:
                     return message
 
     async def call(self, tool: str, arguments: dict[str, Any], **meta: Any) -> dict[str, Any]:
-        """The result of one `tools/call`."""
-        answer = await self.request("tools/call", {"name": tool, "arguments": arguments}, **meta)
-        result: dict[str, Any] = answer["result"]
+        """The result of one `tools/call`; who wants to know our roots on the way is told that there are none."""
+        params = {"name": tool, "arguments": arguments}
+        result: dict[str, Any] = (await self.request("tools/call", params, **meta))["result"]
+        while result.get("resultType") == "input_required":
+            brought: dict[str, Any] = {key: {"roots": []} for key in result["inputRequests"]}
+            again = {**params, "inputResponses": brought, "requestState": result["requestState"]}
+            result = (await self.request("tools/call", again, **meta))["result"]
         return result
 
     async def codex(self) -> None:

@@ -215,7 +215,8 @@ async def test_bad_input_gets_one_clear_line_and_nothing_starts(
 
 async def test_a_server_that_will_not_start_is_said_and_calls_to_it_are_typed(tmp_path: Path) -> None:
     async with counterfoil("wrap", *ledger_of(tmp_path), "--", "no-such-program") as window:
-        assert (await window.request("tools/list"))["result"]["tools"] == []
+        listed = (await window.request("tools/list"))["result"]["tools"]
+        assert [tool["name"] for tool in listed] == ["gateway__result"]
         told = (await window.call("anything", {}))["structuredContent"]
         assert (told["outcome"], told["executed"]) == ("upstream_unavailable", False)
         assert await window.hear(r"(cannot be used)")

@@ -27,7 +27,7 @@ async def a_ledger(folder: Path) -> None:
         await it.engine.open_run(run="run_h", principal=who, origin="token", attribution={})
         for name, arguments in (("read", {"q": HOSTILE}), ("bad", {}), ("pay", {"note": HOSTILE})):
             proposed = world.proposal(name, arguments, run="run_h", principal=who)
-            await it.engine.call(proposed)
+            await it.engine.call(proposed, world.PatientCaller())
     await ledger.close()
 
 

@@ -1,0 +1,1 @@
+"""The official MCP conformance suite, directly and through the gateway: `python -m tests.conformance`."""

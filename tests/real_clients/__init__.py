@@ -1,0 +1,1 @@
+"""Clients that others wrote, unmodified and without a model, driven through any MCP server."""
