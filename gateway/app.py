@@ -35,6 +35,7 @@ from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, condition_trouble
 from gateway.runtime.recover import keep_sweeping
 from gateway.settings import (
+    ClientPatience,
     HttpUpstream,
     Settings,
     Timeouts,
@@ -96,13 +97,20 @@ def plan_of(settings: Settings) -> Plan:
         policies=policies,
         default=default,
         prefix=True,
+        options=_options(settings.patience),
     )
+
+
+def _options(told: ClientPatience) -> Options:
+    options = Options(owner=MAKE_ID("gw"))
+    default_s = options.patience_s if told.default_s is None else told.default_s
+    return replace(options, patience_s=default_s, patience_by_client={**options.patience_by_client, **told.clients})
 
 
 def _spec(upstream: Upstream) -> Spec:
     if isinstance(upstream, HttpUpstream):
         headers = {name: value.get_secret_value() for name, value in upstream.headers.items()}
-        return HttpSpec(upstream.name, upstream.url, headers, _patience(upstream.timeouts))
+        return HttpSpec(upstream.name, upstream.url, headers, _patience(upstream.timeouts), upstream.transport)
     env = {name: value.get_secret_value() for name, value in upstream.env.items()}
     cwd = str(upstream.cwd) if upstream.cwd is not None else None
     return StdioSpec(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
@@ -19,7 +19,15 @@ from gateway.model.flaws import Place, texts
 from gateway.model.policy import NAME_PATTERN, Name
 from gateway.outbound.file_models import read_as
 from gateway.outbound.references import BadReference, expand
-from gateway.outbound.server_entries import ADDRESSES, FilePart, McpServerEntry, UpstreamEntry, entry_problems, in_use
+from gateway.outbound.server_entries import (
+    ADDRESSES,
+    SSE_TYPES,
+    FilePart,
+    McpServerEntry,
+    UpstreamEntry,
+    entry_problems,
+    in_use,
+)
 from gateway.outbound.yaml_files import Document, Problem, Problems, read
 
 DEFAULT_PORT = 8321
@@ -76,9 +84,21 @@ class HttpUpstream:
     url: str = field(repr=False)
     headers: Mapping[str, SecretStr]
     timeouts: Timeouts = Timeouts()
+    transport: Literal["http", "sse", "auto"] = "auto"
+    """Streamable HTTP, the transport of 2024, or whichever the server takes."""
 
 
 Upstream: TypeAlias = StdioUpstream | HttpUpstream
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPatience:
+    """How long a client is kept waiting for a call before it is told `in_flight`, in seconds."""
+
+    default_s: float | None = None
+    """None: the built-in one."""
+    clients: Mapping[str, float] = field(default_factory=dict)
+    """By the name with which a client introduces itself; beside those that are built in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +114,7 @@ class Settings:
     """Of a run that names none; None where there is only one to choose from."""
     run_token_key: SecretStr | None
     """Signs run tokens; None where the configuration does not say."""
+    patience: ClientPatience
     upstreams: tuple[Upstream, ...]
 
 
@@ -135,6 +156,11 @@ class _Listen(FilePart):
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65_535)
 
 
+class _Patience(FilePart):
+    default_s: float | None = Field(default=None, gt=0, le=86_400)
+    clients: dict[str, Annotated[float, Field(gt=0, le=86_400)]] = Field(default={})
+
+
 class _RunTokens(FilePart):
     key: str
 
@@ -145,6 +171,7 @@ class _File(FilePart):
     policies: str | None = None
     workflow: Name | None = None
     run_tokens: _RunTokens | None = None
+    patience: _Patience = _Patience()
     upstreams: dict[str, UpstreamEntry] = Field(default={})
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
 
@@ -204,6 +231,7 @@ class _Reading:
             policies=None if said.policies is None else self._folder / self._texts["policies",],
             workflow=said.workflow,
             run_token_key=SecretStr(self._texts["run_tokens", "key"]) if said.run_tokens else None,
+            patience=ClientPatience(said.patience.default_s, said.patience.clients),
             upstreams=tuple(self._upstreams(said)),
         )
 
@@ -225,7 +253,7 @@ class _Reading:
         if address is not None:
             shown = self._document.value[place[0]][name][address]
             headers = {key: SecretStr(self._texts[*place, "headers", key]) for key in entry.headers}
-            return HttpUpstream(name, shown, self._texts[*place, address], headers, timeouts)
+            return HttpUpstream(name, shown, self._texts[*place, address], headers, timeouts, _transport(entry.type))
         return StdioUpstream(
             name=name,
             shown=" ".join([entry.command or "", *entry.args]),
@@ -235,6 +263,12 @@ class _Reading:
             cwd=None if entry.cwd is None else self._folder / self._texts[*place, "cwd"],
             timeouts=timeouts,
         )
+
+
+def _transport(told: str | None) -> Literal["http", "sse", "auto"]:
+    if told is None:
+        return "auto"
+    return "sse" if told in SSE_TYPES else "http"
 
 
 NOT_LOOPBACK = "`{}` is not a loopback address; identity is not built yet, so only this machine may come in (127.0.0.1)"

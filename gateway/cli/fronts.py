@@ -38,6 +38,10 @@ def wrap(
         Path | None, typer.Option(metavar="FILE", help="Your policy instead of the starter.", show_default=False)
     ] = None,
     ledger: LedgerOption = None,
+    patience: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0.1, help="Answer `in_flight` after so long, whoever the client is."),
+    ] = None,
 ) -> None:
     """Put a gateway in front of one MCP server. Its tools keep their names."""
     from gateway.app import Plan  # noqa: PLC0415 - brings `mcp`, which costs a second
@@ -50,6 +54,8 @@ def wrap(
         default=chosen.workflow,
         prefix=False,
     )
+    if patience is not None:
+        plan = replace(plan, options=replace(plan.options, patience_s=patience, patience_by_client={}))
     if listen is None:
         _run(replace(plan, sole=True), _over_stdio)
         return

@@ -30,6 +30,8 @@ NOT_OBEYED: Mapping[str, str] = {
 
 STDIO_TYPES = ("stdio",)
 HTTP_TYPES = ("http", "streamable-http", "streamableHttp")
+SSE_TYPES = ("sse",)
+"""HTTP with server-sent events, the transport of 2024."""
 
 
 class FilePart(BaseModel):
@@ -54,6 +56,7 @@ class UpstreamEntry(FilePart):
     cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] = {}
+    type: str | None = None
     timeouts: TimeoutsEntry = TimeoutsEntry()
 
     @property
@@ -71,7 +74,6 @@ class UpstreamEntry(FilePart):
 class McpServerEntry(UpstreamEntry):
     """The same as clients write it."""
 
-    type: str | None = None
     http_url: str | None = Field(default=None, alias="httpUrl")
     server_url: str | None = Field(default=None, alias="serverUrl")
     disabled: bool = False
@@ -141,11 +143,8 @@ def _odd(document: Document, place: Place, entry: Mapping[str, Any]) -> Iterator
 
 
 def _type(document: Document, place: Place, kind: str, *, started: bool) -> Iterator[Problem]:
-    if kind == "sse":
-        later = "HTTP with SSE, the transport of 2024, is not spoken yet; ask the server for streamable HTTP (`http`)"
-        yield document.problem(place, later)
-    elif kind not in STDIO_TYPES + HTTP_TYPES:
-        known = STDIO_TYPES + HTTP_TYPES
+    known = STDIO_TYPES + HTTP_TYPES + SSE_TYPES
+    if kind not in known:
         listed = ", ".join(f"`{name}`" for name in known)
         yield document.problem(place, f"one of {listed} is wanted, not `{kind[:64]}`{did_you_mean(kind, known)}")
     elif (kind in STDIO_TYPES) != started:

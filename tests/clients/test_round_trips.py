@@ -13,11 +13,11 @@ from gateway.outbound.clients import changes, jsonc, toml_tables
 from gateway.outbound.clients.importing import undoing
 from tests.clients.machine import a_machine, config_of, done, planned, records_of
 
-NAMES = st.sampled_from(["time", "My Server", "counter", "c", "ü", "off", "a.b", "sse"])
+NAMES = st.sampled_from(["time", "My Server", "counter", "c", "ü", "off", "a.b", "ws"])
 BLANK = st.sampled_from(["", " ", "\n", "\t", "\n    ", ' // it\'s a "comment" {\n', "/* } */", "\r\n  "])
 ENTRIES: dict[str, dict[str, Any]] = {
     "off": {"command": "x", "disabled": True},
-    "sse": {"type": "sse", "url": "https://a/b"},
+    "ws": {"type": "ws", "url": "https://a/b"},
 }
 """What stays with the client; all others move."""
 

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from gateway.outbound.references import BadReference, expand
 from gateway.settings import (
+    ClientPatience,
     HttpUpstream,
     Listen,
     Settings,
@@ -45,6 +46,7 @@ def test_all_but_the_upstreams_has_a_default(tmp_path: Path) -> None:
         policies=None,
         workflow=None,
         run_token_key=None,
+        patience=ClientPatience(),
         upstreams=(StdioUpstream("fs", "fs-server", "fs-server", (), {}),),
     )
 
@@ -55,6 +57,7 @@ ledger: sqlite:///data/ledger.db
 policies: policies
 workflow: repo-repair
 run_tokens: {key: "${TOKEN}"}
+patience: {default_s: 20, clients: {cursor: 45.5}}
 upstreams:
   fs:
     command: npx
@@ -70,6 +73,7 @@ mcpServers:
   git: {type: stdio, command: mcp-server-git, args: [], alwaysAllow: [git_log], timeout: 500, autoApprove: true}
   web: {type: streamableHttp, serverUrl: "http://127.0.0.1:1/mcp", trust: true, description: x}
   old: {httpUrl: "https://old.example/mcp"}
+  sse: {type: sse, url: "https://sse.example/sse"}
   off: {command: "${UNSET}", disabled: true}
   out: {url: "${UNSET}", enabled: false}
 """
@@ -84,6 +88,7 @@ def test_everything_that_can_be_said_is_taken_as_it_is_meant(tmp_path: Path) -> 
         policies=tmp_path / "policies",
         workflow="repo-repair",
         run_token_key=SecretStr(SECRET),
+        patience=ClientPatience(20, {"cursor": 45.5}),
         upstreams=(
             StdioUpstream(
                 name="fs",
@@ -102,8 +107,9 @@ def test_everything_that_can_be_said_is_taken_as_it_is_meant(tmp_path: Path) -> 
                 timeouts=Timeouts(connect_s=2.5),
             ),
             StdioUpstream("git", "mcp-server-git", "mcp-server-git", (), {}),
-            HttpUpstream("web", "http://127.0.0.1:1/mcp", "http://127.0.0.1:1/mcp", {}),
+            HttpUpstream("web", "http://127.0.0.1:1/mcp", "http://127.0.0.1:1/mcp", {}, transport="http"),
             HttpUpstream("old", "https://old.example/mcp", "https://old.example/mcp", {}),
+            HttpUpstream("sse", "https://sse.example/sse", "https://sse.example/sse", {}, transport="sse"),
         ),
     )
 
@@ -214,20 +220,19 @@ upstreams:
             ],
         ),
         (
-            "mcpServers: {a: {type: sse, url: 'http://h/sse'}}",
+            "mcpServers: {a: {type: sse, command: x}}\npatience: {default_s: 0, clients: {x: -1}}",
             [
-                (
-                    "1:24: mcpServers.a.type: HTTP with SSE, the transport of 2024, is not spoken yet; ask the server "
-                    "for streamable HTTP (`http`)"
-                ),
+                "1:24: mcpServers.a.type: a server of the type `sse` has a `url`",
+                "2:23: patience.default_s: a number above 0 is wanted",
+                "2:39: patience.clients.x: a number above 0 is wanted",
             ],
         ),
         (
             "mcpServers: {a: {type: htpp, url: 'http://h'}}",
             [
                 (
-                    "1:24: mcpServers.a.type: one of `stdio`, `http`, `streamable-http`, `streamableHttp` is wanted, "
-                    "not `htpp` (did you mean `http`?)"
+                    "1:24: mcpServers.a.type: one of `stdio`, `http`, `streamable-http`, `streamableHttp`, `sse` is "
+                    "wanted, not `htpp` (did you mean `http`?)"
                 ),
             ],
         ),
@@ -317,7 +322,7 @@ run_tokens: {key: "${TOKEN}"}
 upstreams: {a: {url: "${TOKEN}", headers: {A: "${TOKEN}\\n"}}, b: {command: "${TOKEN}", type: "${TOKEN}"}}
 """
     lines = told(tmp_path, text)
-    assert len(lines) == 5
+    assert len(lines) == 4
     assert SECRET[:12] not in "\n".join(lines)
 
 
