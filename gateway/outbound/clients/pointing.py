@@ -40,6 +40,8 @@ def started(client: Client, command: Sequence[str], variables: Mapping[str, str]
     """The entry of a gateway that the client starts on stdio, and to which it gives these variables."""
     entry: dict[str, Any] = {"type": "stdio"} if client.typed else {}
     entry |= {"command": command[0], "args": list(command[1:])}
+    if client.syntax == "toml":
+        entry["required"] = True  # else `codex exec` asks the model before the gateway has said what tools there are
     if not variables:
         return entry
     return {**entry, **({"env_vars": list(variables)} if client.syntax == "toml" else {"env": dict(variables)})}
