@@ -21,6 +21,7 @@ from gateway.model.events import (
     Effect,
     Event,
     IntentRecorded,
+    Outcome,
     OutcomeDelivered,
     Replayed,
     RunOpened,
@@ -271,9 +272,16 @@ class Engine:
 
     def delivered(self, shown: Shown) -> None:
         """The outcome was written to a live client. Recorded soon; if that is lost, it is merely told once more."""
-        final = shown.awaits is None and (shown.refusal is None or shown.refusal.executed is True)
+        told = shown.refusal
+        final = told is None or (told.executed is True and told.outcome is not Outcome.IN_FLIGHT)
         in_time = shown.deliver_by is None or self._clock.monotonic() <= shown.deliver_by
-        if shown.attempt is not None and final and in_time and not self._book.only_read(shown.run, shown.attempt):
+        if (
+            shown.attempt is not None
+            and shown.awaits is None
+            and final
+            and in_time
+            and not self._book.only_read(shown.run, shown.attempt)
+        ):
             _ = self.carrier.spawn(self._record_delivery(shown.run, shown.attempt))
 
     async def _record_delivery(self, run_id: str, attempt_id: str) -> None:

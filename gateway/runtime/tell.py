@@ -114,6 +114,9 @@ def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str) ->
             reason = _WAITING.get(attempt.awaits or "", "the upstream has not finished this call")
             waits = {"outcome": Outcome.IN_FLIGHT, "executed": "unknown", "retry_after_s": RETRY_S}
             return _said(base | waits | {"reason": reason})
+        case AttemptState.ANSWERED if attempt.unverified and attempt.result is not None:
+            waits = {"outcome": Outcome.IN_FLIGHT, "executed": True, "retry_after_s": RETRY_S}
+            return _said(base | waits | {"reason": "this call was made, and whether it did its work is being verified"})
         case AttemptState.ANSWERED:
             return _unproven(run, attempt, base)
         case _:
@@ -138,7 +141,7 @@ def _settle(advice: str, attempt_id: str | None, settle_at: str) -> str:
 
 def _speaks_for_itself(attempt: Attempt) -> bool:
     """Its result was seen, and no verifier has found anything wrong with it."""
-    answered = attempt.state is AttemptState.ANSWERED and attempt.result is not None
+    answered = attempt.state is AttemptState.ANSWERED and attempt.result is not None and not attempt.unverified
     return answered and (attempt.evidence is None or attempt.verdict == "pass")
 
 

@@ -19,6 +19,7 @@ from gateway.ports import Dispatch, NoSuchRun
 from gateway.runtime.book import Options
 from tests import world
 from tests.runtime.house import House, house, outcome
+from tests.runtime.test_engine import VERIFIED
 
 QUESTION = {"resultType": "input_required", "inputRequests": {"q": {"method": "elicitation/create"}}}
 MORE: Mapping[str, Any] = {"inputResponses": {"q": {"action": "accept"}}, "requestState": "inner"}
@@ -52,6 +53,23 @@ async def test_at_the_patience_limit_the_answer_is_in_flight_and_the_outcome_is_
         shown = await it.engine.outcome("run_1.2", world.USER, world.PatientCaller())
         assert shown.result == world.ok("at last").result
         assert len(it.upstreams.sent) == 1
+
+
+async def test_what_its_verifier_has_not_judged_is_told_by_nobody_as_done() -> None:
+    async with house(**VERIFIED) as it:
+        hurried(it)
+        gate, answer = held()
+        it.upstreams.will("check", answer)
+        told = (await it.call("write")).refusal
+        assert told is not None
+        assert (told.outcome, told.executed) == (Outcome.IN_FLIGHT, True)
+        attempt = (await it.book.state_of("run_1")).attempts[str(told.attempt)]
+        assert not attempt.delivered  # what was told is not its outcome
+        later = await it.engine.outcome(str(told.attempt), world.USER, world.PatientCaller(waits_since=float("-inf")))
+        assert later.refusal == told
+        gate.set()
+        shown = await it.engine.outcome(str(told.attempt), world.USER, world.PatientCaller())
+        assert outcome(shown) != "in_flight"
 
 
 async def test_the_patience_of_a_known_client_is_its_own() -> None:
