@@ -5,14 +5,11 @@ them. So a run is the status of each check by its id, and two runs are compared 
 """
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -67,7 +64,9 @@ def command(which: str) -> list[str | Path]:
 
     Raises: real_servers.CannotInstall.
     """
-    entry = _installed() / "node_modules" / which / "dist" / "index.js"
+    # Two versions of one package, under names of their own.
+    pins = {name: f"npm:{PACKAGE}@{version}" for name, version in PINS.items()}
+    entry = real_servers.npm_packages(pins) / "node_modules" / which / "dist" / "index.js"
     return [real_servers.node(), entry]
 
 
@@ -203,42 +202,3 @@ def _good(status: str) -> bool:
 
 def _skipped(checks: dict[str, str]) -> set[str]:
     return {check for check, status in checks.items() if status == SKIPPED}
-
-
-# --- npm: as in tests/real_servers.py, with two versions of one package under names of their own ----------------------
-
-
-def _installed() -> Path:
-    key = sha256(json.dumps([PACKAGE, PINS, real_servers.BEFORE], sort_keys=True).encode()).hexdigest()[:12]
-    place = real_servers.CACHE / key
-    if not place.exists():
-        real_servers.CACHE.mkdir(exist_ok=True)
-        with real_servers._alone(real_servers.CACHE / "lock"):
-            if not place.exists():  # another process may have been first
-                _install(place)
-    return place
-
-
-def _install(place: Path) -> None:
-    unfinished = place.with_suffix(".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
-    node = real_servers.node()
-    npm = [node, real_servers._wheel() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
-    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"]
-    packages = [f"{name}@npm:{PACKAGE}@{version}" for name, version in PINS.items()]
-    try:
-        subprocess.run(
-            [*npm, "install", "--prefix", unfinished, "--before", real_servers.BEFORE, *options, *packages],
-            env={**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=real_servers.INSTALL_TIMEOUT_S,
-            check=True,
-        )
-    except subprocess.CalledProcessError as error:
-        raise real_servers.CannotInstall(error.stderr.strip() or f"npm ended with {error.returncode}") from None
-    except subprocess.TimeoutExpired:
-        raise real_servers.CannotInstall(f"npm did not end within {real_servers.INSTALL_TIMEOUT_S:g} s") from None
-    unfinished.rename(place)
