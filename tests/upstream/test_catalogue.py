@@ -7,6 +7,7 @@ from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec, StdioSpec
 from gateway.ports import Dispatch
 from tests.upstream.faults import QUICK, Faults, alive, call, opened, until
+from tests.upstream.scripted import Reply, Sent, answer, polite, scripted
 
 PARTY = Party("test")
 NOWHERE = "/nowhere/to/be/found"
@@ -61,6 +62,23 @@ async def test_a_dead_upstream_neither_delays_nor_hides_the_others(faults: Fault
         assert await call(catalogue, "dead__x") == NotSent(f"the upstream `dead` is not there: {WHY}")
         states = {name: health["state"] for name, health in catalogue.health().items()}
     assert states == {"dead": "unhealthy", "hung": "unhealthy", "good": "healthy"}
+
+
+async def test_beside_a_dead_upstream_a_snapshot_is_kept_and_headers_are_still_judged() -> None:
+    mirror = {"type": "object", "properties": {"city": {"type": "string", "x-mcp-header": "City"}}}
+
+    async def weather(sent: Sent, reply: Reply) -> None:
+        if sent.asks == "tools/list":
+            reply.plain(200, answer(sent, {"tools": [{"name": "w", "inputSchema": mirror}]}))
+        elif not polite(sent, reply, {"tools": {}}):
+            reply.plain(405)
+
+    async with scripted(weather) as place:
+        good, dead = HttpSpec("good", place.url), StdioSpec("dead", NOWHERE)
+        async with opened(good, dead, prefix=True) as catalogue:
+            await catalogue.reach(PARTY)
+            assert catalogue.mirrored("good__w", PARTY) == mirror
+            assert catalogue._view(PARTY) is catalogue._view(PARTY) is not None
 
 
 async def test_the_only_upstream_owns_every_name(faults: Faults) -> None:

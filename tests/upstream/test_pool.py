@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.model.tool import NotSent, ToolResult
+from gateway.outbound.upstream import link as link_module
 from gateway.outbound.upstream import supervisor
 from gateway.outbound.upstream.negotiate import Client
 from gateway.outbound.upstream.spec import HttpSpec, Patience, StdioSpec
@@ -77,12 +78,33 @@ async def test_who_has_tasks_of_the_older_era_is_the_same_party(faults: Faults) 
 
 async def test_while_nobody_knows_its_era_there_is_only_the_house() -> None:
     async with reached(StdioSpec("x", "/nowhere/to/be/found")) as upstream:
-        assert upstream.view(party()) is None
         link = await upstream.reach(party(), 1)
-        assert link is upstream.house
+        assert link is upstream.house is upstream.view(party())  # it was tried: nobody waits for it
         said = await called(link, "echo")
         assert isinstance(said, NotSent)
         assert said.reason.startswith("the upstream `x` is not there: `/nowhere")
+
+
+async def test_who_asks_while_the_link_of_his_party_comes_up_waits_for_it_too(faults: Faults) -> None:
+    async with reached(faults.stdio()) as upstream:
+        first = asyncio.get_running_loop().create_task(upstream.reach(party("a"), 10))
+        await until(lambda: len(upstream.links) == 2)
+        assert upstream.view(party("a")) is None
+        link = await upstream.reach(party("a"), 10)
+        assert link.health.state == "healthy"
+        assert link is await first is upstream.view(party("a"))
+    assert len(faults.entries("started")) == 2
+
+
+async def test_a_first_attempt_that_takes_too_long_is_waited_for_by_nobody(
+    faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "AWAITED_S", 0.3)
+    async with reached(faults.stdio(start="hang"), patience=Patience(start_s=60.0, probe_s=50.0)) as upstream:
+        assert how(upstream) == ("starting", "it has not answered yet")
+        begun = asyncio.get_running_loop().time()
+        assert await upstream.reach(party(), 10) is upstream.house is upstream.view(party())
+        assert asyncio.get_running_loop().time() - begun < 5
 
 
 async def test_reaching_waits_no_longer_than_it_may(faults: Faults) -> None:
@@ -128,6 +150,21 @@ async def test_a_full_pool_gives_up_who_is_idle_longest_and_never_who_is_at_work
         assert upstream.links[1:] == (a, b, d)
         await upstream.reach(party("e"), 5)
         assert a in upstream.links  # its party has joined
+
+
+async def test_parties_that_left_without_a_word_do_not_crowd_out_the_one_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervisor, "MAX_HTTP", 2)
+    monkeypatch.setattr(supervisor, "JOINED_S", 0.0)
+    async with scripted(calm) as place, reached(HttpSpec("r", place.url)) as upstream:
+        upstream.join("gone")
+        gone = await upstream.reach(party("gone"), 5)
+        working = await upstream.reach(party("works"), 5)
+        upstream.join("new")
+        await upstream.reach(party("new"), 5)
+        assert upstream.view(party("works")) is working
+        assert gone not in upstream.links
 
 
 async def test_who_is_idle_for_long_is_closed_unless_its_party_has_joined(monkeypatch: pytest.MonkeyPatch) -> None:
