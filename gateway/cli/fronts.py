@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gateway.cli.ledgers import LedgerOption, fail
+from gateway.cli.streams import Words, unhurried_stderr
 from gateway.settings import NOT_LOOPBACK, default_ledger_url, is_loopback, load_settings
 
 if TYPE_CHECKING:
@@ -137,10 +138,18 @@ def _policy(path: Path | None) -> "Policy":
 
 def _run(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]") -> None:
     """The gateway, until its client leaves or a signal comes; ends within 5 s, with what was under way recorded."""
+    with unhurried_stderr() as words:
+        failed = _run_saying(plan, front, words)
+    if failed is not None:
+        fail(failed)
+
+
+def _run_saying(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]", words: Words) -> str | None:
+    """As `_run`; why it could not go on, if it could not."""
     from gateway.app import running  # noqa: PLC0415
     from gateway.ports import LedgerUnavailable, NotOurLedger  # noqa: PLC0415
 
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    logging.basicConfig(stream=words, level=logging.WARNING, format="%(name)s: %(message)s")
     logging.getLogger("counterfoil.upstream").setLevel(logging.INFO)  # what the servers say on their stderr
 
     async def main() -> None:
@@ -159,7 +168,8 @@ def _run(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]") -> None:
     except asyncio.CancelledError:
         _say("stopped")
     except (NotOurLedger, LedgerUnavailable, ValueError) as error:
-        fail(str(error))
+        return str(error)
+    return None
 
 
 def _loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":

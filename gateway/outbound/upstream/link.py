@@ -35,6 +35,10 @@ _LOG = logging.getLogger("counterfoil.upstream")
 _LASTED_S = 5.0
 """A connection that held this long was a good one: the next attempt is made at once."""
 
+AWAITED_S = 7.0
+"""After which nobody waits for a first attempt any more, however long it may take; clients give `initialize` 10 s
+(Codex) or more, and the other upstreams are there."""
+
 _LISTEN_S = 86_400.0
 """A standing stream is opened anew once a day, if nothing ends it before."""
 
@@ -120,14 +124,22 @@ class Link:
         self._settled = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._keeper: asyncio.Task[None] | None = None
+        self._awaited = asyncio.get_running_loop().call_later(AWAITED_S, self._settled.set)
         if refusal is None:
             self._keeper = self._spawn(self._keep())
         else:
             self._down(refusal)
 
     async def settled(self) -> None:
-        """The first attempt to connect has come to an end, good or bad; or it waits for the first client."""
+        """The first attempt to connect has come to an end, good or bad, or takes too long to wait for; or it waits for
+        the first client.
+        """
         await self._settled.wait()
+
+    @property
+    def tried(self) -> bool:
+        """Whether there is nothing to wait for: as `settled`, and it does not wait for its client either."""
+        return self._settled.is_set() and self.health.reason != _WAITING
 
     def meet(self, party: Party | None) -> None:
         """Who the client is: an `initialize` that waited for it is sent now. Only the first time counts."""
@@ -136,6 +148,7 @@ class Link:
         self.party = party
         if self.health.reason == _WAITING:
             self._settled.clear()
+            self._awaited = asyncio.get_running_loop().call_later(AWAITED_S, self._settled.set)
             self.health = replace(self.health, reason="it has not answered yet")
         self._known.set()
 
@@ -147,6 +160,7 @@ class Link:
     async def close(self) -> None:
         """Nothing of it runs on. Takes less than 3 s."""
         self.health = Health("unhealthy", "the connection to it was closed", self.health.agreement)
+        self._awaited.cancel()
         self._settled.set()
         self._subscriptions.down()
         self._lists.close()
@@ -296,8 +310,11 @@ class Link:
         changed = await self._lists.load(agreement.capabilities)
         if self._level is not None and not agreement.modern:
             await self.set_level(self._level)
+        former = self.health.agreement
         self.health = Health("healthy", None, agreement)
         self._settled.set()
+        if not changed and (former is None or former.capabilities != agreement.capabilities):
+            changed = ["tools"]  # what all of them can do together is told anew
         for kind in changed:
             self._hooks.changed(self, kind)
         _LOG.info("%s: up, protocol %s", self.name, agreement.version)

@@ -17,6 +17,11 @@ MAX_HTTP = 1000
 IDLE_S = 600.0
 """After which a link that nobody uses is closed, unless its party has joined."""
 
+JOINED_S = 10.0
+"""By so much later it is the turn of a party that has joined. Not at last: clients that left without a word have joined
+too, and would crowd out the one that is at work.
+"""
+
 _SWEEP_S = 30.0
 
 
@@ -65,7 +70,15 @@ class Upstream:
     # --- whose link ---------------------------------------------------------------------------------------------------
 
     def view(self, party: Party | None) -> Link | None:
-        """The link that the party has now, up or down; None if it must be reached first."""
+        """The link that the party has now, up or down; None if it must be reached first, and perhaps waited for."""
+        if party is not None and self.house.health.agreement is None:
+            return self.house if self.house.tried else None
+        link = self._link_of(party)
+        # One that another request of the party has just had made is waited for by this one too.
+        return link if link is None or link.tried or link is self.house else None
+
+    def _link_of(self, party: Party | None) -> Link | None:
+        """The party's link, up, down or coming up; None if there is none, or nobody knows yet which it should be."""
         agreement = self.house.health.agreement
         if party is None:
             return self.house
@@ -90,7 +103,7 @@ class Upstream:
             await _until_settled(self.house, until)
             self.house.meet(party)
         await _until_settled(self.house, until)
-        link = self.view(party)
+        link = self._link_of(party)
         if link is None and party is not None and self.house.health.agreement is not None and not self._closed:
             link = self._make(party)
         if link is None:
@@ -148,12 +161,15 @@ class Upstream:
         return link
 
     def _make_room(self) -> bool:
-        """Whether one that is idle was closed: the least recently used, of a party that has joined only at last."""
+        """Whether one that is idle was closed: the least recently used, of a party that has joined somewhat later."""
         idle = [key for key, link in self._links.items() if link.idle]
-        oldest = min(idle, key=lambda key: (key[0] in self._joined, self._used[self._links[key]]), default=None)
+        oldest = min(idle, key=self._kept_since, default=None)
         if oldest is not None:
             self._end(oldest)
         return oldest is not None
+
+    def _kept_since(self, key: tuple[str, bytes]) -> float:
+        return self._used[self._links[key]] + (JOINED_S if key[0] in self._joined else 0.0)
 
     def _touch(self, link: Link) -> None:
         self._used[link] = asyncio.get_running_loop().time()
