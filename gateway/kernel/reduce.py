@@ -164,7 +164,7 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             waits = {"suspended_until": event.expires_at, "awaits": event.awaits, "asked": event.answer}
             return _move(run, record, event.attempt, **waits)
         case AttemptResumed():
-            return _move(run, record, event.attempt, suspended_until=None, awaits=None, asked=None)
+            return _move(run, record, event.attempt, suspended_until=None, awaits=None, asked=None, resumed=True)
         case AttemptUnknown():
             return _move(run, record, event.attempt)
         case EvidenceRecorded():

@@ -69,6 +69,8 @@ def observe(
             awaits: Literal["input", "task"] = "input" if isinstance(answer, InputRequired) else "task"
             until = now + timedelta(seconds=_patience_s(answer))
             return (AttemptSuspended(attempt=attempt.id, awaits=awaits, answer=cited.digest, expires_at=until),)
+        case NotSent(reason) if attempt.resumed:
+            return lose(run, attempt, f"its earlier rounds were sent, and the next one was not: {reason}")
         case NotSent(reason):
             return (AttemptUnsent(attempt=attempt.id, reason=reason),) if attempt.state is AttemptState.OPEN else ()
         case Silence(reason):

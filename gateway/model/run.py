@@ -100,6 +100,8 @@ class Attempt(NamedTuple):
     """While suspended: `input` or `task`."""
     asked: Digest | None = None
     """While suspended: what the upstream asked, or its task as it began."""
+    resumed: bool = False
+    """Whether it went on to a next round: that one may not be sent, but the first was."""
     duration_s: float | None = None
 
     @property

@@ -14,7 +14,7 @@ from gateway.model.events import Outcome
 from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal, Resume
 from gateway.model.run import AttemptState
-from gateway.model.tool import Answer, InputRequired, TaskStarted
+from gateway.model.tool import Answer, InputRequired, NotSent, TaskStarted
 from gateway.ports import Dispatch, NoSuchRun
 from gateway.runtime.book import Options
 from tests import world
@@ -173,6 +173,17 @@ async def test_policy_is_asked_again_for_the_next_round() -> None:
         told = (await go_on(it, next_round(it, shown))).refusal
         assert told is not None
         assert told.outcome is Outcome.DENIED
+
+
+async def test_a_next_round_that_could_not_be_sent_proves_nothing_about_the_first() -> None:
+    async with house(budgets={"calls": 1}) as it:
+        shown = await asked(it)
+        it.upstreams.will("write", NotSent("refused"))
+        told = (await go_on(it, next_round(it, shown))).refusal
+        assert told is not None
+        assert (told.outcome, told.executed) == (Outcome.TIMEOUT_UNKNOWN, "unknown")
+        assert outcome(await it.call("write", {"a": 1})) == "held"
+        assert len(it.upstreams.sent) == 2
 
 
 async def test_an_equal_call_waits_while_the_first_one_awaits_input() -> None:

@@ -71,6 +71,14 @@ async def test_all_that_one_round_wants_is_asked_at_once() -> None:
     assert list(server.rounds[1].params["inputResponses"]) == [str(number) for number in range(20)]
 
 
+async def test_of_a_call_whose_first_round_was_sent_nobody_can_say_that_it_was_not() -> None:
+    caller = FakeCaller(by_method)
+    assert await drive(ASK, caller, Server(NotSent("refused"))) == NotSent("refused")
+    lost = Silence("its earlier rounds were sent, and the next one was not: refused")
+    assert await drive(ASK, caller, Server(wants(a=ROOTS), NotSent("refused"))) == lost
+    assert await drive(ASK, caller, Server(wants("s1"), NotSent("refused"))) == lost
+
+
 async def test_a_decline_is_an_answer() -> None:
     caller = FakeCaller(lambda *_: ToolResult({"action": "decline"}))
     server = Server(wants(a=FORM), ToolResult({}))

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from gateway.model.tool import Answer, InputRequired, ProtocolError, Silence, ToolResult
+from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Silence, ToolResult
 from gateway.outbound.upstream.call import CANCELLED, MAX_HELD_S
 from gateway.outbound.upstream.wire import Ask
 from gateway.ports import Caller
@@ -37,6 +37,8 @@ async def drive(ask: Ask, caller: Caller, send: Send) -> Answer:
     for _ in range(1 + MAX_ROUNDS):
         begun = loop.time()
         answer = await send(replace(this, timeout_s=left_s))
+        if isinstance(answer, NotSent) and this is not ask:
+            return Silence(f"its earlier rounds were sent, and the next one was not: {answer.reason}")
         if not isinstance(answer, InputRequired):
             return answer
         requests = answer.result.get("inputRequests")
