@@ -1,6 +1,7 @@
 """One strict parse, one spelling, one digest."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -32,6 +33,14 @@ REFUSED: dict[str, bytes] = {
     "nothing": b"",
     "a raw control character": b'"a\x01"',
 }
+
+
+def test_to_refuse_a_double_key_takes_no_longer_than_to_find_it() -> None:
+    many = ",".join(f'"k{number}":0' for number in range(100_000))
+    begun = time.process_time()
+    with pytest.raises(NotStrictJson, match="the key `z` stands twice"):
+        parse(f'{{{many},"z":0,"z":1}}')
+    assert time.process_time() - begun < 5  # it took minutes when each key was counted
 
 
 @pytest.mark.parametrize("name", REFUSED)
