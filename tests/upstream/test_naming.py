@@ -103,3 +103,11 @@ def test_the_resources_of_apps_are_known_by_the_tools_that_name_them() -> None:
         {},
     ]
     assert app_addresses(tools) == ["ui://a", "ui://b", "ui://c"]
+
+
+def test_ten_thousand_tools_of_one_name_are_withheld_in_few_words() -> None:
+    names = name_all([("u", named(*["same"] * 10_000)), ("v", named("same"))], prefix=False)
+    assert not names.by_name
+    assert len(names.withheld["u"]) == 10_000
+    (said,) = names.withheld["v"]
+    assert said.endswith("`same` of `u` and 9993 more")

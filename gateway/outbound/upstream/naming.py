@@ -15,6 +15,9 @@ _PREFIXED = re.compile(r"[A-Za-z0-9_-]{1,64}")
 OURS = "gateway"
 """The prefix of the gateway's own tools; no upstream may offer one that looks like them."""
 
+MAX_ORIGINS = 8
+"""Named of those that cannot be told apart; an upstream may list its 10,000 tools under one name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
@@ -67,8 +70,8 @@ def name_all(offers: Sequence[tuple[str, Sequence[JsonObject]]], *, prefix: bool
                 continue
             candidates.setdefault(_likeness(name), []).append(Named(name, upstream, own, item))
     for alike in candidates.values():
-        for one in alike if len(alike) > 1 else ():
-            origins = " and ".join(f"`{short(other.own_name)}` of `{other.upstream}`" for other in alike)
+        origins = _origins(alike) if len(alike) > 1 else ""
+        for one in alike if origins else ():
             withheld.setdefault(one.upstream, []).append(f"`{short(one.name)}` could be {origins}")
     by_name = {alike[0].name: alike[0] for alike in candidates.values() if len(alike) == 1}
     return Names(by_name, {upstream: tuple(reasons) for upstream, reasons in withheld.items()})
@@ -141,6 +144,13 @@ def app_addresses(tools: Sequence[Mapping[str, Any]]) -> list[str]:
             uris += [meta.get("ui/resourceUri"), meta.get("openai/outputTemplate")]
         found += [uri for uri in uris if isinstance(uri, str)]
     return found
+
+
+def _origins(alike: Sequence[Named]) -> str:
+    """Where the names come from; of very many, where the first do: each of them is told this."""
+    origins = [f"`{short(other.own_name)}` of `{other.upstream}`" for other in alike[:MAX_ORIGINS]]
+    more = [f"{len(alike) - MAX_ORIGINS} more"] if len(alike) > MAX_ORIGINS else []
+    return " and ".join([*origins, *more])
 
 
 def _likeness(name: str) -> str:
