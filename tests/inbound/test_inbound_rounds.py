@@ -12,6 +12,7 @@ from gateway.model.canonical import Digest
 from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal
 from gateway.model.tool import InputRequired, ToolResult
+from gateway.ports import Caller
 from tests.inbound.asked import Asked, until
 from tests.inbound.fake_gate import answering
 
@@ -100,6 +101,18 @@ async def test_a_client_is_never_asked_what_it_did_not_say_it_can() -> None:
     asks(it, method="sampling/createMessage")
     result = (await it.modern("tools/call", {"name": "t"}, can=CAN))["result"]
     assert "cannot be asked for `sampling/createMessage`" in str(result["structuredContent"])
+
+
+@pytest.mark.parametrize("method", ["completion/complete", "vendor/own"])
+async def test_what_has_no_rounds_is_not_kept_waiting_by_a_question(method: str) -> None:
+    it = Asked()
+
+    async def answer(caller: Caller) -> ToolResult:
+        return ToolResult({"heard": repr(await caller.ask("elicitation/create", ELICIT))})
+
+    it.offers.owners[method], it.offers.answers[method] = ("u",), answer
+    told = (await it.modern(method, {}, can=CAN))["result"]
+    assert "cannot be asked" in told["heard"]
 
 
 async def test_a_client_that_leaves_while_it_is_waited_for_withdraws_the_call() -> None:

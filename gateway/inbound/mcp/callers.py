@@ -169,6 +169,14 @@ class ModernCaller:
         """There is nothing to come back to in this era."""
 
 
+class UnaskedCaller(ModernCaller):
+    """A modern client whose request has no rounds, so that no answer could be brought."""
+
+    async def ask(self, method: str, params: Mapping[str, Any], told: Told | None = None) -> Answer:  # noqa: ARG002
+        """Whoever asks hears so at once: a question that nobody is told would keep the request waiting."""
+        return _cannot(method)
+
+
 _INPUTS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 """What a client can be asked between rounds [MCP 2026-07-28, InputRequests]."""
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import ROUND_PARAMS, Asking
-from gateway.inbound.mcp.callers import LegacyCaller, ModernCaller
+from gateway.inbound.mcp.callers import LegacyCaller, ModernCaller, UnaskedCaller
 from gateway.inbound.mcp.faults import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from gateway.inbound.mcp.ports import Offers
 from gateway.inbound.mcp.proposals import relayed
@@ -41,9 +41,8 @@ class Fetches:
             if isinstance(fetched, dict):
                 return fetched
         else:
-            fetched = await self._ask(
-                asking, route, LegacyCaller(asking) if not asking.modern else ModernCaller(asking)
-            )
+            caller = UnaskedCaller(asking) if asking.modern else LegacyCaller(asking)
+            fetched = await self._ask(asking, route, caller)
         return self._told(asking, *fetched)
 
     def _route(self, asking: Asking) -> Route:

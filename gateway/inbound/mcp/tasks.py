@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import TASKS, Asking
-from gateway.inbound.mcp.callers import ModernCaller
+from gateway.inbound.mcp.callers import ModernCaller, UnaskedCaller
 from gateway.inbound.mcp.faults import INVALID_PARAMS, MISSING_CAPABILITY, Fault
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.proposals import relayed
@@ -107,7 +107,7 @@ class Tasks:
     async def _relay(self, asking: Asking, state: Mapping[str, Any]) -> dict[str, Any]:
         params = {key: value for key, value in asking.params.items() if key != "_meta"} | {"taskId": state["task"]}
         route = Route((state["upstream"],), params, state["task"])
-        caller = ModernCaller(asking)
+        caller = UnaskedCaller(asking)
         _, answer = await self._offers.request(route, asking.method, relayed(asking.meta), caller)
         if not isinstance(answer, ToolResult):
             raise results.failed(answer)

@@ -15,6 +15,7 @@ import anyio
 from gateway.model.offer import Kind, Listed, Route
 from gateway.model.party import Party
 from gateway.model.tool import Answer, NotSent, ProtocolError, Tool
+from gateway.outbound.upstream import rounds
 from gateway.outbound.upstream.hearing import Hearing
 from gateway.outbound.upstream.link import Hooks, Link
 from gateway.outbound.upstream.naming import OURS
@@ -208,7 +209,8 @@ class Catalogue:
         asked = [name for name in route.upstreams if upstream is None or name == upstream]
         name = ""
         answer: Answer = NotSent("nobody who is there now has it")
-        await self._hearing.busy(caller)
+        if not caller.modern or method in rounds.METHODS:  # else it cannot bring an answer with this request
+            await self._hearing.busy(caller)
         for name in asked:
             link = await self._upstreams[name].reach(caller.party, REACH_S)
             ask = Ask(method, route.params, REQUEST_S, meta=meta, name=route.name, heed_loss=True)
