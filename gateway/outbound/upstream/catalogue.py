@@ -209,15 +209,19 @@ class Catalogue:
         asked = [name for name in route.upstreams if upstream is None or name == upstream]
         name = ""
         answer: Answer = NotSent("nobody who is there now has it")
+        missed: tuple[str, Answer] | None = None
         if not caller.modern or method in rounds.METHODS:  # else it cannot bring an answer with this request
             await self._hearing.busy(caller)
         for name in asked:
             link = await self._upstreams[name].reach(caller.party, REACH_S)
             ask = Ask(method, route.params, REQUEST_S, meta=meta, name=route.name, heed_loss=True)
             answer = await link.ask(ask, caller)
-            if not (isinstance(answer, ProtocolError) and answer.error.get("code") in _NOT_FOUND):
-                break
-        return name, answer
+            if isinstance(answer, NotSent):
+                missed = missed or (name, answer)
+            elif not (isinstance(answer, ProtocolError) and answer.error.get("code") in _NOT_FOUND):
+                return name, answer
+        # Of those who are there nobody has it; who is not may.
+        return missed or (name, answer)
 
     def notify(self, party: Party, method: str, params: Mapping[str, Any]) -> None:
         """A notification of the client's own is passed on to its connections to servers of the older era."""
@@ -247,7 +251,7 @@ class Catalogue:
         for name in self._now(listener.party).owners_of(uri):
             link = await self._upstreams[name].reach(listener.party, REACH_S)
             answer = await self._hearing.subscribe(listener, link, uri)
-            if not isinstance(answer, ProtocolError):
+            if not isinstance(answer, ProtocolError | NotSent):
                 break
         return answer
 
