@@ -1,6 +1,7 @@
 """An answer is delivered once a client that is still there has it; nothing less counts [design, 5: repeats]."""
 
 import json
+import socket
 from typing import Any
 
 import anyio
@@ -92,6 +93,28 @@ async def test_a_client_that_left_before_the_answer_was_told_nothing(era: str) -
         held.gate.set()
         with anyio.fail_after(BOUND_S):
             await relay.until(lambda: relay.calls[0] in relay.finished)
+        await settled(served)
+        assert delivered(served) == []
+
+
+@ERAS
+@pytest.mark.parametrize("said_before", [0, 1])
+async def test_a_client_that_left_while_the_loop_was_busy_was_told_nothing(era: str, said_before: int) -> None:
+    async with door() as served:
+        body, headers = await calling(served, era)
+        client = socket.create_connection(("127.0.0.1", served.port))
+
+        async def slow(exchange: Exchange) -> JsonObject:
+            for _ in range(said_before):
+                exchange.line.send({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
+                await anyio.sleep(0.05)
+            client.close()
+            return text("done")
+
+        served.relay.tools["slow"] = slow
+        client.sendall(whole(served, body, headers))
+        with anyio.fail_after(BOUND_S):
+            await served.relay.until(lambda: served.relay.finished)
         await settled(served)
         assert delivered(served) == []
 

@@ -5,6 +5,7 @@ do not is refused here or by the `Guard`, before anything reads it [hardening T2
 """
 
 import asyncio
+import select
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -19,6 +20,9 @@ HEAD_TIMEOUT_S = 30.0
 """As long as a body may take. A client that sends nothing at all costs no more than that either."""
 KEEP_ALIVE_S = 75
 """A client that thinks for a minute between calls keeps its connection; uvicorn's own 5 s would close it."""
+
+_LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
+"""Where a system cannot tell that the other end was closed (macOS), what the event loop has seen must do."""
 
 _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -40,6 +44,12 @@ class Corkable:
     def is_closing(self) -> bool:
         """As the transport says."""
         return self._transport.is_closing()
+
+    def has_left(self) -> bool:
+        """The client's end of the connection is closed."""
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), _LEFT)
+        return bool(poll.poll(0))
 
     def write(self, data: bytes) -> None:
         """It goes out, now or with the rest."""

@@ -48,6 +48,10 @@ class Connection(Protocol):
         """The client has left, or is being left."""
         ...
 
+    def has_left(self) -> bool:
+        """The client has hung up, whether or not the event loop has seen it."""
+        ...
+
     def cork(self) -> None:
         """What is written from now on is held back."""
         ...
@@ -365,5 +369,9 @@ class Wire:
     def _tell(self, exchange: Exchange) -> None:
         # Told at once: the client may repeat the call in the very next moment, and is then taken to mean it.
         shown, exchange.shown = exchange.shown, None  # once
-        if shown is not None and not exchange.withdrawal.gone:
+        if shown is None or exchange.withdrawal.gone:
+            return
+        # Who left while the loop was busy is asked for here: else what it never read would count as read, and the
+        # call that it repeats as a new one.
+        if self._connection is None or not self._connection.has_left():
             self._delivered(shown)
