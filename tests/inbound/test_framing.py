@@ -1,5 +1,6 @@
 """Bytes that two HTTP servers could read in two ways, or that would cost us without end."""
 
+import contextlib
 import json
 
 import anyio
@@ -169,3 +170,51 @@ async def test_a_head_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.
                 assert b"200 OK" in await stream.receive()
                 await stream.send(b"POST /mcp")
                 assert parsed(await drained(stream)).status == 408
+
+
+@pytest.mark.parametrize("reads", [False, True])
+async def test_only_a_client_that_takes_nothing_is_given_up(
+    reads: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(framing, "STALL_S", 0.3)
+    size = 24 * 1024 * 1024
+
+    async def big(_exchange: Exchange) -> JsonObject:
+        return text("b" * size)
+
+    got = 0
+    async with door() as served:
+        served.relay.tools["echo"] = big
+        async with await served.connect() as stream:
+            await stream.send(request(encoded(CALL), CALL_HEADERS, port=served.port))
+            await anyio.sleep(0 if reads else 1.5)
+            with anyio.fail_after(2 * BOUND_S), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while got < size:
+                    got += len(await stream.receive(1024 * 1024))
+                    await anyio.sleep(0.05 if reads else 0)  # slower than the limit altogether
+    assert (got >= size) is reads
+
+
+@pytest.mark.parametrize("notes", [1, 20_000])
+async def test_streams_that_are_cut_at_the_end_leave_no_trace_in_the_log(
+    notes: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Neither that of a client whose call goes on, nor that of one that does not read."""
+
+    async def without_an_answer(exchange: Exchange) -> JsonObject:
+        for _ in range(notes):
+            exchange.line.send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 1000}})
+        await anyio.sleep_forever()
+        return text("never")
+
+    begun = anyio.current_time()
+    async with door() as served:
+        served.relay.tools["echo"] = without_an_answer
+        stream = await served.connect()
+        await stream.send(request(encoded(CALL), CALL_HEADERS, port=served.port))
+        with anyio.fail_after(BOUND_S):
+            await stream.receive(100)
+    assert anyio.current_time() - begun < BOUND_S
+    await stream.aclose()
+    assert "Traceback" not in capfd.readouterr().err

@@ -21,6 +21,10 @@ HEAD_TIMEOUT_S = 30.0
 KEEP_ALIVE_S = 75
 """A client that thinks for a minute between calls keeps its connection; uvicorn's own 5 s would close it."""
 
+STALL_S = 60.0
+"""A client that takes nothing for so long of what waits for it is gone, and its answers are let go [nginx:
+send_timeout]. Without that whoever does not read could have any number of answers kept for it."""
+
 _LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 """Where a system cannot tell that the other end was closed (macOS), what the event loop has seen must do."""
 
@@ -81,6 +85,7 @@ class StrictProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _owed = 0
     """Bytes of a body that the parser leaves to us."""
+    _stalled: asyncio.TimerHandle | None = None
     _in_head = True
     """Between two requests, or within the head of one."""
 
@@ -92,7 +97,30 @@ class StrictProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for."""
         self._stop_waiting()
+        self.resume_writing()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """More waits for the client than it takes: it is watched until that has changed."""
+        super().pause_writing()
+        self._watch_stall()
+
+    def resume_writing(self) -> None:
+        """It has taken most of it."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        super().resume_writing()
+
+    def _watch_stall(self) -> None:
+        waits = self.transport.get_write_buffer_size()
+        self._stalled = self.loop.call_later(STALL_S, self._look_for_a_stall, waits)
+
+    def _look_for_a_stall(self, waited: int) -> None:
+        if self.transport.get_write_buffer_size() >= waited:
+            self.transport.abort()
+        else:
+            self._watch_stall()
 
     def data_received(self, data: bytes) -> None:
         """What completes no head counts against its length and its time."""

@@ -148,6 +148,10 @@ class Front:
             return
         except Turned as turned:
             await turned.answer(send)
+        except asyncio.CancelledError:
+            if not self._closing:
+                raise
+            # The server's way of ending us, of which it would log each as an error: the stream is cut already.
 
     # --- POST: a message ----------------------------------------------------------------------------------------------
 

@@ -27,6 +27,8 @@ SILENCE_S = 15.0
 """As the SDK's servers: so often something goes over an open stream, so that no proxy takes it for dead."""
 MAX_QUEUED_BYTES = 4 * 1024 * 1024
 """Of one response, for a client that reads too slowly; what is said beyond is lost, but never an answer."""
+CUT_S = 0.3
+"""For the last words on a stream that is cut; a client that does not read must not keep the gateway from its end."""
 
 STREAM_START = (
     (b"content-type", b"text/event-stream"),
@@ -50,6 +52,10 @@ class Connection(Protocol):
 
     def has_left(self) -> bool:
         """The client has hung up, whether or not the event loop has seen it."""
+        ...
+
+    def abort(self) -> None:
+        """It ends now, whatever was still to be written."""
         ...
 
     def cork(self) -> None:
@@ -250,6 +256,12 @@ class Wire:
         """An event stream ends here, whatever was still to be said."""
         self._queue.clear()
         self.end()
+        if self._connection is not None and self.streams:
+            asyncio.get_running_loop().call_later(CUT_S, self._hang_up)
+
+    def _hang_up(self) -> None:
+        if not self.ended and self._connection is not None:
+            self._connection.abort()
 
     async def complete(self) -> None:
         """Return when the last word is written, or nobody is there to read it; nothing of ours runs any more."""
