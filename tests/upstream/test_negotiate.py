@@ -91,6 +91,14 @@ async def test_who_answered_the_probe_too_late_is_discovered_after_all() -> None
     assert await agreed(Script([Silence("late"), DISCOVERED], [UNSUPPORTED])) == MODERN
 
 
+@pytest.mark.parametrize("code", [-32601, -32602, -32600, -32000])
+async def test_who_refuses_the_older_era_in_any_words_is_asked_for_the_newer(code: int) -> None:
+    refusal = ProtocolError({"code": code, "message": "Method not found"})
+    assert await agreed(Script([DISCOVERED], [refusal]), probe_s=None) == MODERN
+    with pytest.raises(Unreachable, match=f"^initialize failed: {code} Method not found$"):
+        await agreed(Script([Silence("a")], [refusal]), probe_s=None)
+
+
 @pytest.mark.parametrize(
     ("script", "reason"),
     [

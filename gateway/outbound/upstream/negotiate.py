@@ -140,8 +140,9 @@ async def negotiate(
             return found
     introduction = await introduce() if introduce is not None else Introduction(client.info)
     answer = await _initialize(channel, introduction, timeout_s)
-    if _says_modern(answer):
-        # A slow server answered our probe after we gave it up, or is of the newer era alone.
+    if _says_modern(answer) or (probe_s is None and isinstance(answer, ProtocolError)):
+        # A slow server answered our probe after we gave it up, or is of the newer era alone. To that one `initialize`
+        # may be a method that it does not know, rather than a version that it does not support.
         found = _discovered(await _discover(channel, client, timeout_s), client)
         if found is not None:
             return found
