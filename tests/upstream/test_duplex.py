@@ -272,14 +272,28 @@ async def test_what_belongs_to_no_call_is_told_and_changes_are_known_by_their_ki
     task = line.call(caller)
     await asyncio.sleep(0)
     line.comes(method="notifications/resources/updated", params={"uri": "a"})
-    line.comes(method="vendor/new", params={"a": None})
+    line.comes(method="notifications/elicitation/complete", params={"elicitationId": "e"})
     line.comes(method="notifications/resources/list_changed")
     line.comes(method="notifications/prompts/list_changed")
     await asyncio.sleep(0.01)
     task.cancel()
-    assert line.told == [("notifications/resources/updated", {"uri": "a"}), ("vendor/new", {"a": None})]
+    complete = ("notifications/elicitation/complete", {"elicitationId": "e"})
+    assert line.told == [("notifications/resources/updated", {"uri": "a"}), complete]
     assert line.changed == ["resources", "resourceTemplates", "prompts"]
     assert caller.told == []
+
+
+async def test_what_nobody_knows_goes_with_the_call_under_way_where_only_one_party_calls() -> None:
+    for modern in (False, True):
+        line, caller = Line(modern=modern), FakeCaller(log_level="debug")
+        line.comes(method="vendor/new", params={"before": None})
+        task = line.call(caller)
+        await asyncio.sleep(0)
+        line.comes(method="vendor/new", params={"a": None})
+        await asyncio.sleep(0.01)
+        task.cancel()
+        before, during = ("vendor/new", {"before": None}), ("vendor/new", {"a": None})
+        assert (line.told, caller.told) == (([before, during], []) if modern else ([before], [during]))
 
 
 async def test_what_comes_of_a_subscription_goes_to_its_stream_and_of_a_closed_one_to_nobody() -> None:

@@ -24,6 +24,9 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 _LOGGED = "notifications/message"
 
+_ASIDE = {"notifications/resources/updated", "notifications/elicitation/complete"}
+"""Belong to what was subscribed to, or asked, and to no call."""
+
 
 class Calls:
     """All requests of ours over one link, whatever connections it has one after the other."""
@@ -97,7 +100,7 @@ class Calls:
         elif self.modern and (about := _subscription(params)) is not None:
             hear = self._listening(about)
         else:
-            hear = self._logging() if method == _LOGGED and not apart else self._told
+            hear = self._told if apart or method in _ASIDE else self._nearest(method)
         if hear is not None:
             self._soon(partial(hear, method, params))
 
@@ -123,10 +126,12 @@ class Calls:
             return None
         return call.hears
 
-    def _logging(self) -> Hear | None:
-        if not self.modern:
+    def _nearest(self, method: str) -> Hear | None:
+        if not self.modern:  # one party's alone; while it calls, that is the one stream that it is sure to read
             call = self._latest()
             return call.caller.tell if call is not None and call.caller is not None else self._told
+        if method != _LOGGED:
+            return self._told
         # Shared by all, and a log does not say of which call it is: never told to one who may not be meant.
         callers = [call.caller for call in self._open.values() if call.caller and call.caller.log_level is not None]
         if len({caller.party.key for caller in callers}) != 1:
