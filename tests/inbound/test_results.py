@@ -6,6 +6,7 @@ from gateway.inbound.mcp.faults import Fault
 from gateway.inbound.mcp.results import (
     LIST_TTL_MS,
     answered,
+    for_cache,
     for_legacy,
     for_modern,
     ledger_unavailable,
@@ -41,6 +42,12 @@ def test_what_the_gate_keeps_is_not_written_into() -> None:
     kept: dict[str, Any] = {"content": [], "_meta": {"a": 1}}
     for_modern(answered(Shown("r", result=kept, record={"run": "r"})), INFO)
     assert kept == {"content": [], "_meta": {"a": 1}}
+
+
+def test_what_a_result_has_already_keeps_its_place() -> None:
+    sent = {"a": 1, "ttlMs": 1.0, "cacheScope": None, "_meta": {"b": 2, INFO_KEY: 3}, "resultType": "complete"}
+    assert repr(for_modern(for_cache(sent), INFO)) == repr(sent)
+    assert for_cache({"cacheScope": "public"}) == {"ttlMs": 0, "cacheScope": "public"}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from gateway.model.events import Outcome
 from gateway.model.offer import Kind, Listed
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence
 
+_NO_CACHE = {"ttlMs": 0, "cacheScope": "private"}
 LIST_TTL_MS = 10_000
 """Short: a modern client that we cannot tell of a change should soon see it."""
 
@@ -93,10 +94,12 @@ def failed(answer: Answer, *, modern: bool = False, method: str = "") -> Fault:
 
 def for_modern(result: dict[str, Any], server_info: Mapping[str, Any]) -> dict[str, Any]:
     """The result as MCP 2026-07-28 wants it."""
-    stamped = {"resultType": "complete", **result}
+    stamped = dict(result) if "resultType" in result else {"resultType": "complete", **result}
     meta = stamped.get("_meta")
-    if isinstance(meta, Mapping | None):
-        stamped["_meta"] = {SERVER_INFO_META_KEY: dict(server_info), **(meta or {})}
+    if meta is None:
+        stamped["_meta"] = {SERVER_INFO_META_KEY: dict(server_info)}
+    elif isinstance(meta, Mapping) and SERVER_INFO_META_KEY not in meta:
+        stamped["_meta"] = {SERVER_INFO_META_KEY: dict(server_info), **meta}
     return stamped
 
 
@@ -130,7 +133,8 @@ def listed(kind: Kind, offered: Listed, *, modern: bool) -> dict[str, Any]:
 
 def for_cache(result: dict[str, Any]) -> dict[str, Any]:
     """A modern client's, with the hints that it must have where the upstream gave none: to be asked for anew."""
-    return {"ttlMs": 0, "cacheScope": "private", **result}
+    missing = {name: value for name, value in _NO_CACHE.items() if name not in result}
+    return {**missing, **result}
 
 
 def _without_foreign_schema(definition: Mapping[str, Any]) -> Mapping[str, Any]:
