@@ -121,6 +121,23 @@ async def test_one_stream_has_what_the_server_promises_and_all_that_is_watched()
     await until(lambda: up.open == [])
 
 
+async def test_while_one_stream_follows_another_what_both_carry_is_heard_once() -> None:
+    up = Upstream()
+    up.watches.up(MODERN)
+    await until(lambda: up.open == [0])
+    up.hears[0]("notifications/resources/list_changed", {"from": 0})
+    up.silent = True
+    watching = asyncio.get_running_loop().create_task(up.watches.subscribe("a"))
+    await until(lambda: up.open == [0, 1])
+    up.hears[0]("notifications/resources/list_changed", {"from": 0})
+    up.hears[1]("notifications/subscriptions/acknowledged", {"notifications": up.streams[1]})
+    up.hears[0]("notifications/resources/list_changed", {"from": 0})
+    up.hears[1]("notifications/resources/list_changed", {"from": 1})
+    assert await watching == ToolResult({})
+    assert [params["from"] for _, params in up.told] == [0, 0, 1]
+    up.watches.down()
+
+
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 

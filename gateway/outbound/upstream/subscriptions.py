@@ -161,7 +161,7 @@ class Subscriptions:
             while True:
                 self._dirty.clear()
                 wanted = self._filter()
-                before, now = now, _Stream(self._listen, wanted, self._told) if wanted else None
+                before, now = now, _Stream(self._listen, wanted, self._told, now) if wanted else None
                 refusal = await now.begun() if now is not None else None
                 if before is not None:
                     before.close()
@@ -208,9 +208,11 @@ def _is_final(refusal: Answer | None) -> bool:
 class _Stream:
     """One `subscriptions/listen`."""
 
-    def __init__(self, listen: Listen, wanted: Mapping[str, Any], told: Hear) -> None:
+    def __init__(self, listen: Listen, wanted: Mapping[str, Any], told: Hear, before: "_Stream | None" = None) -> None:
+        """With its first word the one before it falls silent: what both carry is heard once."""
         self.honored: Mapping[str, Any] = {}
-        self._told = told
+        self._told: Hear | None = told
+        self._before = before
         self._acked = asyncio.get_running_loop().create_future()
         self._since = asyncio.get_running_loop().time()
         self.task: asyncio.Task[Answer] = asyncio.get_running_loop().create_task(self._run(listen, wanted))
@@ -224,7 +226,9 @@ class _Stream:
             self.honored = honored if isinstance(honored, dict) else {}
             if not self._acked.done():
                 self._acked.set_result(None)
-        else:
+            if self._before is not None:
+                self._before._told = self._before = None  # noqa: SLF001 - one of its own kind
+        elif self._told is not None:
             self._told(method, _without_its_id(params))
 
     async def begun(self) -> Answer | None:
