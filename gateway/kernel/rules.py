@@ -69,7 +69,7 @@ class Rules:
     def ruled(self, tool: Tool) -> Ruled:
         """The tool as this policy rules it: found out once for as long as its upstream does not list it anew."""
         known = self._ruled.get(tool.name)
-        if known is None or known.registered.tool is not tool:
+        if known is None or not _same(known.registered.tool, tool):
             if len(self._ruled) >= MAX_TOOLS:
                 self._ruled.clear()
             known = self._ruled[tool.name] = self._rule(tool)
@@ -86,6 +86,13 @@ class Rules:
     def condition(self, kind: Literal["transition", "verifier"], expression: str) -> Condition:
         """The compiled form of an expression that stands in the policy."""
         return self.conditions[kind, expression]
+
+
+def _same(one: Tool, other: Tool) -> bool:
+    """Whether nothing can be found out of the one that does not hold for the other. Their definition is one object:
+    to Python 1, 1.0 and True are equal, and to a schema they are not.
+    """
+    return one is other or (one.definition is other.definition and one == other)
 
 
 def compile_rules(policy: Policy, digest: Digest) -> Rules:

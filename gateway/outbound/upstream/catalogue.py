@@ -101,12 +101,11 @@ class Catalogue:
     async def tool(self, name: str, party: Party | None = None) -> Tool | None:
         """As `Upstreams.tool`. What belongs to an upstream that never came up is a tool without a definition."""
         offering = self._view(party) or await self._reach(party)
-        known = offering.tools.by_name.get(name)
-        if known is None:
+        tool = offering.callable.get(name)
+        if tool is None:
             return self._unlisted(name, offering)
-        link = offering.links[known.upstream]
+        link = offering.links[tool.upstream]
         link.look("tools")
-        tool = known.tool
         return tool if link.health.state == "healthy" else replace(tool, healthy=False, trouble=link.health.reason)
 
     async def call(self, dispatch: Dispatch) -> Answer:

@@ -10,6 +10,7 @@ from mcp.shared.inbound import x_mcp_header_map
 
 from gateway.model.canonical import JsonObject, dump
 from gateway.model.offer import CAPABILITY, KINDS, Kind, Listed
+from gateway.model.tool import Tool
 from gateway.outbound.upstream.link import Link
 from gateway.outbound.upstream.naming import Addresses, Names, Template, address_all, app_addresses, name_all
 
@@ -62,6 +63,11 @@ class Offering:
     def tools(self) -> Names:
         """Tools by name."""
         return name_all(self._lists("tools"), prefix=self.prefix)
+
+    @cached_property
+    def callable(self) -> Mapping[str, Tool]:
+        """Tools as the house knows them, by name: the same objects as long as this is."""
+        return {name: known.tool for name, known in self.tools.by_name.items()}
 
     @cached_property
     def prompts(self) -> Names:
