@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.kernel.approve import action_digest, pending
-from gateway.kernel.case import Ask, Case, Refuse, Replay, Step, Wait, passed
+from gateway.kernel.case import Ask, Case, Refuse, Replay, Step, Wait, always, passed
 from gateway.kernel.conditions import Activation, Undecided
 from gateway.kernel.reduce import joined
 from gateway.kernel.registry import pin
@@ -20,7 +20,7 @@ RETRY_S = 2.0
 """What `in_flight` and a budget that is only reserved suggest as a pause."""
 
 
-_NEW = passed("key")
+_NEW = always("key")
 
 
 def known_key(case: Case) -> Step:
@@ -133,7 +133,7 @@ def _tool_inputs(case: Case) -> dict[str, Any]:
 
 
 def _named(case: Case) -> Step:
-    return passed("tool", _tool_inputs(case))._replace(candidates=case.tool.transitions)
+    return always("tool", _tool_inputs(case))._replace(candidates=case.tool.transitions)
 
 
 def _unusable(case: Case) -> Step:
@@ -161,7 +161,7 @@ def _unusable(case: Case) -> Step:
     return Refuse(reason, rule=UNNAMED, inputs=inputs, final=final)
 
 
-_FITS = passed("schema")
+_FITS = always("schema")
 
 
 def schema(case: Case) -> Step:
@@ -184,7 +184,7 @@ def schema(case: Case) -> Step:
 def _schema_of(case: Case) -> Schema | Step:
     schema = case.known.tool.definition.get("inputSchema")
     if not isinstance(schema, Mapping):
-        return passed("schema", {"schema": None})
+        return always("schema", {"schema": None})
     try:
         return enforceable(schema)
     except Unenforceable as error:
@@ -200,7 +200,7 @@ def _phase(case: Case) -> Step:
     phase = case.run.phase
     legal = tuple(one for one in case.candidates if not one.sources or phase in one.sources)
     if not case.candidates or legal:
-        return passed("phase", {"phase": phase})._replace(candidates=_narrowed(case, legal))
+        return always("phase", {"phase": phase})._replace(candidates=_narrowed(case, legal))
     allowed = sorted({source for one in case.candidates for source in one.sources})
     return Refuse(
         f"`{case.proposal.tool}` is not legal in phase `{phase}`; it is in {_listed(allowed)}",
@@ -229,7 +229,7 @@ def _authority(case: Case) -> Step:
     able = tuple(one for one in case.candidates if held.issuperset(needed | set(one.authority)))
     lacking = sorted((needed | set(case.candidates[0].authority if case.candidates else ())) - held)
     if able or not lacking:
-        return passed("authority", inputs)._replace(candidates=_narrowed(case, able))
+        return always("authority", inputs)._replace(candidates=_narrowed(case, able))
     return Refuse(
         f"`{case.proposal.principal.id}` lacks the authority {_listed(lacking)}",
         rule=case.candidates[0].name if case.candidates else None,
@@ -238,8 +238,8 @@ def _authority(case: Case) -> Step:
     )
 
 
-_MET = passed("conditions", {"unmet": {}})
-_UNASKED = passed("conditions")
+_MET = always("conditions", {"unmet": {}})
+_UNASKED = always("conditions")
 
 
 def conditions(case: Case) -> Step:
@@ -252,7 +252,7 @@ def conditions(case: Case) -> Step:
     for position, transition in enumerate(case.candidates):
         unmet = _unmet(case, transition.when, values)
         if unmet is None:
-            found = passed("conditions", {"unmet": tried}) if tried else _MET
+            found = always("conditions", {"unmet": tried}) if tried else _MET
             return found._replace(candidates=case.candidates[position:]) if position else found
         tried[transition.name] = _said(unmet)
         if isinstance(unmet[1], Undecided):
@@ -290,7 +290,7 @@ def _said(unmet: tuple[str, Undecided | None]) -> str:
     return f"the condition `{expression}` cannot be judged: {undecided.reason}"
 
 
-_CLEAR = passed("holds")
+_CLEAR = always("holds")
 
 
 def in_the_air(case: Case) -> Step:
@@ -301,9 +301,9 @@ def in_the_air(case: Case) -> Step:
     if held is not None and (held.state != "undelivered" or held.run != case.run.id):
         return _held(case, held)
     # The earliest, so that whoever judges it again finds the same one: a persistent map has no order.
-    moving = min((one for one in case.run.unsettled.values() if one.moves), key=lambda one: one.seq, default=None)
-    if moving is None:
+    if not case.run.moving:
         return _CLEAR
+    moving = min(case.run.moving.values(), key=lambda one: one.seq)
     reason = f"`{moving.intent.tool}` may move the phase and is not settled yet"
     if moving.state is AttemptState.UNKNOWN:
         return Wait(Outcome.HELD, reason, moving.id)
@@ -355,7 +355,7 @@ def _over(case: Case, rule: str, reason: str, inputs: Mapping[str, Any]) -> Refu
     return Refuse(reason, outcome=outcome, rule=rule, inputs=inputs, final=not shared)
 
 
-_UNATTENDED = passed("approval")
+_UNATTENDED = always("approval")
 
 
 def approval(case: Case) -> Step:

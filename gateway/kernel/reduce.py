@@ -245,6 +245,7 @@ def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
     run = run._replace(
         attempts=run.attempts.insert(attempt.id, attempt),
         unsettled=run.unsettled.insert(attempt.id, attempt),
+        moving=run.moving.insert(attempt.id, attempt) if attempt.moves else run.moving,
         keys=_with_key(run, attempt),
         equals=run.equals.insert(equal, (attempt.id, count + 1)),
         spent=_plus(run.spent, event.charge, 1),
@@ -340,9 +341,14 @@ def _move(run: Run, record: Record, attempt_id: str, **changes: Any) -> Run:
     ended = after.intent.effect is not Effect.READ and before.state in UNSETTLED and after.state not in UNSETTLED
     return run._replace(
         attempts=run.attempts.insert(after.id, after),
-        unsettled=run.unsettled.discard(after.id) if after.settled else run.unsettled.insert(after.id, after),
+        unsettled=_with_unsettled(run.unsettled, after),
+        moving=_with_unsettled(run.moving, after) if after.moves else run.moving,
         wrote=_wrote(run, after.intent.tool, end=record.seq) if ended else run.wrote,
     )
+
+
+def _with_unsettled(those: HashTrieMap[str, Attempt], attempt: Attempt) -> HashTrieMap[str, Attempt]:
+    return those.discard(attempt.id) if attempt.settled else those.insert(attempt.id, attempt)
 
 
 def _attempt(run: Run, record: Record, attempt_id: str) -> Attempt:

@@ -11,6 +11,7 @@ from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect
 from gateway.model.policy import Forbid, Policy, Transition
 from gateway.model.principal import Principal
+from gateway.model.spelling import kept
 from gateway.model.tool import Tool
 
 T = TypeVar("T")
@@ -51,9 +52,9 @@ class Ruled:
     def _charge(self, transition: Transition | None) -> Charge:
         default = 0 if self.registered.effect is Effect.READ else 1
         if transition is None:
-            return Charge(calls=1, mutations=default)
+            return kept(Charge(calls=1, mutations=default))
         spend = transition.charge
-        return Charge(calls=spend.calls, mutations=default if spend.mutations is None else spend.mutations)
+        return kept(Charge(calls=spend.calls, mutations=default if spend.mutations is None else spend.mutations))
 
 
 @dataclass(frozen=True, slots=True)

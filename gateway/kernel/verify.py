@@ -29,6 +29,7 @@ from gateway.model.events import (
 from gateway.model.policy import Verifier
 from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Silence, TaskStarted, ToolResult
+from gateway.model.trusted import trusted
 
 SUSPENDED_S = 600.0
 """How long an attempt may wait for input before it counts as unknown [SDK: request state lives 600 s]."""
@@ -107,8 +108,9 @@ def _receipt(
     answer: Literal["result", "error"] = "result",
     valid: bool | None = None,
 ) -> ReceiptRecorded:
-    return ReceiptRecorded(
+    return _receipt_recorded(
         attempt=attempt.id,
+        source="upstream",
         answer=answer,
         is_error=is_error,
         result=cited.digest if cited else None,
@@ -116,7 +118,12 @@ def _receipt(
         schema_valid=valid,
         duration_s=duration_s,
         late=attempt.state is not AttemptState.OPEN,
+        by=None,
+        reason=None,
     )
+
+
+_receipt_recorded = trusted(ReceiptRecorded)
 
 
 def _valid(schema: Any, result: Mapping[str, Any]) -> bool | None:

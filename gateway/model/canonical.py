@@ -5,13 +5,14 @@ one parser and acts with another has approved something else [GHSA-4gph-2hhr-5mw
 So what is not unambiguous JSON is refused here, before anything reads it.
 """
 
-import hashlib
 import hmac
 import json
 import math
 import re
 from collections.abc import Iterable
 from typing import Any, NewType, TypeAlias
+
+from gateway.model.plain import SORTED, read_plain, spell_plain
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -41,6 +42,15 @@ def parse(body: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
     Raises: NotStrictJson.
     """
     raw = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+    known = read_plain(raw, max_depth)
+    return known if known is not None else parse_strictly(raw, max_depth)
+
+
+def parse_strictly(raw: bytes, max_depth: int) -> Any:
+    """As `parse`, which is this where it is not obvious.
+
+    Raises: NotStrictJson.
+    """
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -72,6 +82,15 @@ def canonical(value: Any) -> bytes:
 
     Raises: NotStrictJson for what `parse` would not have returned (NaN, lone surrogates, other types).
     """
+    known = spell_plain(value, SORTED)
+    return known if known is not None else spell_strictly(value)
+
+
+def spell_strictly(value: Any) -> bytes:
+    """As `canonical`, which is this where it is not obvious.
+
+    Raises: NotStrictJson.
+    """
     try:
         return _ENCODER.encode(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -85,13 +104,33 @@ def digest(value: Any, salt: bytes) -> Digest:
 
 def digest_bytes(body: bytes, salt: bytes) -> Digest:
     """As `digest`, of bytes that are already in canonical form."""
-    return Digest(f"{SCHEME}:{hmac.new(salt, body, hashlib.sha256).hexdigest()}")
+    return Digest(f"{SCHEME}:{hmac.digest(salt, body, 'sha256').hex()}")
 
 
 def dump(value: Any) -> str:
     """JSON text for the wire: key order kept, numbers as they were parsed, never NaN."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    known = spell_plain(value)
+    return known.decode() if known is not None else _WIRE.encode(value)
 
+
+def dump_bytes(value: Any) -> bytes:
+    """As `dump`, in UTF-8. Raises: ValueError, TypeError for what `parse` would not have returned."""
+    known = spell_plain(value)
+    return known if known is not None else _WIRE.encode(value).encode()
+
+
+def one_line(text: bytes) -> bytes:
+    """The same JSON, in which no character ends a line: for some readers of lines U+0085, U+2028 and U+2029 do."""
+    if text.isascii():
+        return text
+    for character, escape in _LINE_ENDS:
+        text = text.replace(character, escape)
+    return text
+
+
+_LINE_ENDS = tuple((char.encode(), b"\\u%04x" % ord(char)) for char in "\x85\u2028\u2029")
+
+_WIRE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 # Cycles are found by the depth of the recursion, which costs nothing where there are none.
 _ENCODER = json.JSONEncoder(

@@ -179,6 +179,8 @@ class Run(NamedTuple):
     """By attempt id."""
     unsettled: HashTrieMap[str, Attempt] = HashTrieMap()
     """The few that are open, suspended, unknown or await their verifier; also in `attempts`."""
+    moving: HashTrieMap[str, Attempt] = HashTrieMap()
+    """Those of them whose end can move the phase."""
     keys: HashTrieMap[str, str] = HashTrieMap()
     """`tool`, source and value of a key that the client sent, joined, to attempt id."""
     equals: HashTrieMap[str, tuple[str, int]] = HashTrieMap()

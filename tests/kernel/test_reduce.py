@@ -62,6 +62,18 @@ def test_every_attempt_state_has_its_moves_and_only_settled_ones_leave_the_open_
     assert list(world.after(run, receipt()).unsettled) == []
 
 
+def test_only_attempts_that_can_move_the_phase_are_known_as_moving_and_until_they_are_settled() -> None:
+    phases, to_two = {"one": {}, "two": {}}, [{"name": "w", "tools": ["write"], "to": "two"}]
+    rules = world.rules(phases=phases, transitions=to_two)
+    run = world.opened(rules)
+    assert not intended(run, world.rules(), WRITE).moving
+    moving = intended(run, rules, WRITE)
+    assert list(moving.moving.items()) == list(moving.unsettled.items()) != []
+    unknown = world.after(moving, AttemptUnknown(attempt="run_1.2", reason="t"))
+    assert list(unknown.moving.items()) == list(unknown.unsettled.items()) != []
+    assert not world.after(unknown, receipt()).moving
+
+
 def test_an_unknown_keeps_its_charge_and_a_refuted_one_gives_it_back() -> None:
     rules = world.rules()
     run = intended(world.opened(rules), rules, WRITE)

@@ -19,6 +19,13 @@ def test_what_was_found_of_a_tool_is_not_believed_of_its_next_definition() -> No
     assert brief(judge(run, rules, WRITE, tool=lax)) == ("allowed", "any", 1, 1)
 
 
+def test_what_was_found_of_a_tool_holds_for_the_same_one_seen_by_another() -> None:
+    rules, lax = world.rules(), world.tool("write")
+    found = rules.ruled(lax)
+    assert rules.ruled(replace(lax)) is found  # an object of its own, with the same definition
+    assert rules.ruled(replace(lax, definition={**lax.definition})) is not found  # equal, but perhaps 1 for True
+
+
 def test_what_was_found_for_one_principal_or_phase_is_not_believed_of_another() -> None:
     able = [{"principal": "local:user", "authority": ["w"]}]
     rules = world.rules(grants=able, transitions=[{"name": "w", "tools": ["write"], "authority": ["w"]}])

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
+from gateway.model import spelling
 from gateway.model.canonical import Digest, canonical
 from gateway.model.events import (
     Charge,
@@ -21,6 +23,7 @@ from gateway.model.events import (
 )
 from gateway.model.proposal import KeySource
 from gateway.model.record import Record, TraceContext, decode, encode, utc
+from gateway.model.spelling import MAX_KEPT, kept
 from tests.model.test_canonical import JSON
 
 CITED = Digest("c1:x")
@@ -34,7 +37,7 @@ INPUTS = st.dictionaries(TEXT, JSON | st.sampled_from(Effect), max_size=3)
 FINDINGS = st.builds(Finding, check=TEXT, passed=st.booleans(), inputs=INPUTS, reason=st.none() | TEXT)
 
 
-def by_pydantic(record: Record) -> bytes:
+def by_pydantic(record: BaseModel) -> bytes:
     """The same form by the long way, which defined it."""
     return canonical(record.model_dump(mode="json"))
 
@@ -81,6 +84,28 @@ def test_the_spelling_is_the_one_that_the_types_define(
 def test_every_kind_is_spelled_as_the_types_define(path: Path) -> None:
     records = [decode(body) for body in path.read_bytes().splitlines()]
     assert [encode(record) for record in records] == [by_pydantic(record) for record in records]
+
+
+@given(st.lists(FINDINGS, min_size=1, max_size=3), st.builds(Charge, calls=st.integers(0, 3)))
+def test_what_is_spelled_once_is_spelled_as_ever(findings: list[Finding], charge: Charge) -> None:
+    def record() -> Record:
+        cited = {"tool": "t", "arguments": CITED, "policy": CITED, "phase": "", "checks": tuple(findings)}
+        event = IntentRecorded(
+            **cited, attempt="a", effect=Effect.WRITE, charge=charge, timeout_s=1.5, settles_at=utc(0)
+        )
+        return Record(run="run_1", seq=1, at=utc(0), previous="", event=event)
+
+    long = by_pydantic(record())
+    assert [kept(one) for one in findings] == findings
+    kept(charge)
+    assert encode(record()) == long == by_pydantic(record())
+    assert decode(long) == record()
+
+
+def test_what_is_spelled_once_is_bounded() -> None:
+    findings = [kept(Finding(check=str(number), passed=True)) for number in range(MAX_KEPT + 1)]
+    assert len(spelling._KEPT) <= MAX_KEPT
+    assert spelling.spelled(findings[0]) == by_pydantic(findings[0])
 
 
 def proving(**scope: Any) -> Record:

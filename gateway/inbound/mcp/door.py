@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from mcp_types.jsonrpc import INVALID_REQUEST
 
 from gateway.inbound.mcp.envelope import Refused, failure, read, version_of
-from gateway.model.canonical import JsonObject, dump
+from gateway.model.canonical import JsonObject, dump_bytes
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -62,7 +62,7 @@ class Turned(Exception):
 
     async def answer(self, send: Send) -> None:
         """It is said."""
-        await respond(send, self.status, dump(self._error).encode(), (JSON, *self._headers))
+        await respond(send, self.status, dump_bytes(self._error), (JSON, *self._headers))
 
 
 @dataclass(slots=True, frozen=True)

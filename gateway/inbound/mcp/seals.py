@@ -15,7 +15,7 @@ from typing import Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from gateway.model.canonical import NotStrictJson, dump, parse
+from gateway.model.canonical import NotStrictJson, dump_bytes, parse
 from gateway.model.principal import Principal
 
 _NONCE = 12
@@ -38,7 +38,7 @@ class Seals:
         """URL-safe text. `about` is what the state belongs to: a digest of the request, or nothing."""
         bound = [kind, principal.tenant, principal.id, about, self._now() + lives_s, state]
         nonce = os.urandom(_NONCE)
-        sealed = nonce + self._aead.encrypt(nonce, dump(bound).encode(), _LABEL)
+        sealed = nonce + self._aead.encrypt(nonce, dump_bytes(bound), _LABEL)
         return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
     def open(self, text: str, principal: Principal, about: str, *kinds: str) -> tuple[str, dict[str, Any]]:

@@ -22,9 +22,8 @@ from gateway.inbound.mcp.exchange import Exchange, Session
 from gateway.inbound.mcp.http import Relay
 from gateway.inbound.mcp.identity import local_user
 from gateway.inbound.mcp.pipes import MAX_LINE_BYTES, Sink, Source
-from gateway.inbound.mcp.streams import escaped
 from gateway.model.answer import Shown
-from gateway.model.canonical import JsonObject, dump
+from gateway.model.canonical import JsonObject, dump_bytes, one_line
 from gateway.model.principal import Principal
 
 _LOG = logging.getLogger("counterfoil.inbound")
@@ -190,7 +189,7 @@ class _Pipe:
             self._write(failure(INTERNAL_ERROR, "internal error", exchange.message["id"]), written)
 
     def _write(self, message: JsonObject, written: Callable[[], None] | None = None) -> None:
-        self.sink.put(escaped(dump(message)).encode() + b"\n", written)
+        self.sink.put(one_line(dump_bytes(message)) + b"\n", written)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from gateway.inbound.mcp.door import JSON, Headers, Message, Receive, Scope, Sen
 from gateway.inbound.mcp.envelope import failure
 from gateway.inbound.mcp.exchange import Exchange
 from gateway.model.answer import Shown
-from gateway.model.canonical import JsonObject, dump
+from gateway.model.canonical import JsonObject, dump_bytes, one_line
 
 _LOG = logging.getLogger("counterfoil.inbound")
 
@@ -125,20 +125,10 @@ class Event:
 def frame(message: JsonObject, event_id: str | None = None) -> bytes:
     """The event that carries this message.
 
-    U+0085, U+2028 and U+2029 end a line for some readers of lines; in JSON they may as well be escaped.
-
     Raises: ValueError for what is not JSON.
     """
-    text = escaped(dump(message))
-    named = "" if event_id is None else f"id: {event_id}\n"
-    return f"event: message\n{named}data: {text}\n\n".encode()
-
-
-def escaped(text: str) -> str:
-    """The same JSON, in which no character ends a line."""
-    if text.isascii():
-        return text
-    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
+    named = b"" if event_id is None else b"id: %b\n" % event_id.encode()
+    return b"event: message\n%bdata: %b\n\n" % (named, one_line(dump_bytes(message)))
 
 
 def quietly_framed(message: JsonObject, event_id: str | None = None) -> bytes | None:
@@ -281,11 +271,11 @@ class Wire:
     async def plain(self, answer: JsonObject, status: int, exchange: Exchange) -> None:
         """The whole response is this answer."""
         try:
-            body = dump(answer).encode()
+            body = dump_bytes(answer)
         except (TypeError, ValueError):
             _LOG.exception("an answer is not JSON")
             exchange.shown = None
-            body = dump(failure(INTERNAL_ERROR, "internal error", exchange.message["id"])).encode()
+            body = dump_bytes(failure(INTERNAL_ERROR, "internal error", exchange.message["id"]))
         if self._connection is None:
             await asyncio.sleep(0)  # a disconnect that has arrived is seen first
         length = (b"content-length", b"%d" % len(body))

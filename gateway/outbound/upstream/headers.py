@@ -76,7 +76,22 @@ def _mirrored(ask: Ask) -> dict[str, str]:
     arguments = ask.params.get("arguments")
     if ask.schema is None or not isinstance(arguments, Mapping):
         return {}
-    return mcp_param_headers(x_mcp_header_map(ask.schema), arguments)
+    named = _named(ask.schema)
+    return mcp_param_headers(named, arguments) if named else {}
+
+
+def _named(schema: Mapping[str, Any]) -> Mapping[tuple[str, ...], str]:
+    """The arguments that the schema wants in headers: found once, for it may be large and is the same at every call."""
+    known = _NAMED.get(id(schema))
+    if known is None or known[0] is not schema:
+        if len(_NAMED) >= _MAX_NAMED:
+            _NAMED.clear()
+        known = _NAMED[id(schema)] = (schema, x_mcp_header_map(schema))
+    return known[1]
+
+
+_MAX_NAMED = 4096
+_NAMED: dict[int, tuple[Mapping[str, Any], Mapping[tuple[str, ...], str]]] = {}
 
 
 def unfit(definition: Mapping[str, Any]) -> str | None:

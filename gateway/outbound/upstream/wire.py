@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from gateway.model.canonical import JsonObject, NotStrictJson, dump, parse
+from gateway.model.canonical import JsonObject, NotStrictJson, dump_bytes, one_line, parse
 from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Silence, TaskStarted, ToolResult
 
 MAX_MESSAGE = 64 * 1024 * 1024
@@ -178,11 +178,11 @@ def _seeming_id(body: bytes) -> int | None:
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """One message, without a line end. U+2028 and U+2029 are escaped: some line readers split there.
+    """One message, without a line end.
 
     Raises: ValueError for what `parse` would not have returned (NaN, lone surrogates).
     """
-    return dump(message).replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").encode()
+    return one_line(dump_bytes(message))
 
 
 def request(call_id: int, method: str, params: Mapping[str, Any]) -> JsonObject:
