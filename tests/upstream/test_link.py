@@ -215,6 +215,17 @@ async def test_a_level_is_set_where_there_is_one(shape: str) -> None:
             assert (await facts(upstream.house, "who"))["level"] == ["debug"]
 
 
+@LEGACY
+async def test_the_levels_of_requests_become_the_one_level_of_a_server_of_the_older_era(shape: str) -> None:
+    with serving(shape) as spec:
+        async with reached(spec) as upstream:
+            told = []
+            for level in (None, "error", "info", "warning", "loud"):
+                caller = FakeCaller(modern=True, log_level=level)
+                told.append((await facts(upstream.house, "who", caller))["level"])
+    assert told == [[], ["error"], ["info"], ["info"], ["info"]]
+
+
 @EVERY
 async def test_a_call_that_the_client_cancelled_is_cancelled_there(shape: str) -> None:
     caller = FakeCaller()

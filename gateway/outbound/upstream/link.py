@@ -38,6 +38,8 @@ _LASTED_S = 5.0
 AWAITED_S = 7.0
 """After which nobody waits for a first attempt any more, however long it may take; clients give `initialize` 10 s
 (Codex) or more, and the other upstreams are there."""
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Of logs, least severe first [RFC 5424]."""
 
 _LISTEN_S = 86_400.0
 """A standing stream is opened anew once a day, if nothing ends it before."""
@@ -183,6 +185,8 @@ class Link:
         if self.health.state != "healthy" or agreement is None:
             return NotSent(f"the upstream `{self.name}` is not there: {self.health.reason}")
         self.counts["calls"] += 1
+        if caller is not None and caller.modern and not agreement.modern and caller.log_level is not None:
+            await self._log_from(caller.log_level)
         once = partial(self._once, agreement, caller)
         if caller is not None and not caller.modern and agreement.modern and ask.method in rounds.METHODS:
             return await rounds.drive(ask, caller, once)
@@ -254,6 +258,15 @@ class Link:
         answer = await self._own("logging/setLevel", {"level": level})
         self._level = level if isinstance(answer, ToolResult) else self._level
         return answer
+
+    async def _log_from(self, level: str) -> None:
+        """What a request of the newer era says for itself, a server of the older one is told for all: the least severe
+        level that any wanted. Each caller is told only what it asked for.
+        """
+        known = LEVELS.index(self._level) if self._level in LEVELS else len(LEVELS)
+        if level in LEVELS and LEVELS.index(level) < known:
+            await self.set_level(level)
+            self._level = level  # also if it was refused: once is enough
 
     def _list_changed(self, kind: Kind) -> None:
         self._lists.changed(kind)
