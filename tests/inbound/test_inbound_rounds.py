@@ -141,6 +141,7 @@ async def test_progress_and_logs_come_as_the_client_asked_for_them() -> None:
         caller.tell("notifications/progress", {"progressToken": "gw-1", "progress": 1, "total": 2.0, "x": None})
         caller.tell("notifications/message", {"level": "info", "data": "no"})
         caller.tell("notifications/message", {"level": "error", "data": "yes"})
+        caller.tell("notifications/elicitation/complete", {"elicitationId": "of 2025-11-25 alone"})
         return Shown(proposal.run, result={})
 
     it.gate.answers["t"] = telling

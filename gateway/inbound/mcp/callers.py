@@ -122,7 +122,12 @@ class ModernCaller:
         return None if self.questions else self._since
 
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """The notification, if a round is under way, with the client's own progress token."""
+        """The notification, if a round is under way, with the client's own progress token.
+
+        Not that an address was visited: in this era there is no such word, nor an id that it could be about.
+        """
+        if method == "notifications/elicitation/complete":
+            return
         said = _said(self, method, params, self._token)
         if said is not None and self._exchange is not None and not self.withdrawal.gone:
             self._exchange.line.send({"jsonrpc": "2.0", "method": method, "params": said})
