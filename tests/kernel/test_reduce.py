@@ -63,8 +63,8 @@ def test_every_attempt_state_has_its_moves_and_only_settled_ones_leave_the_open_
 
 
 def test_only_attempts_that_can_move_the_phase_are_known_as_moving_and_until_they_are_settled() -> None:
-    phases, to_two = {"one": {}, "two": {}}, [{"name": "w", "tools": ["write"], "to": "two"}]
-    rules = world.rules(phases=phases, transitions=to_two)
+    to_two = [{"name": "w", "tools": ["write"], "to": "two"}]
+    rules = world.rules(phases={"one": {}, "two": {}}, transitions=to_two)
     run = world.opened(rules)
     assert not intended(run, world.rules(), WRITE).moving
     moving = intended(run, rules, WRITE)

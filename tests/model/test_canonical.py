@@ -1,5 +1,7 @@
 """One strict parse, one spelling, one digest."""
 
+import hashlib
+import hmac
 import json
 import time
 from typing import Any
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.model.canonical import NotStrictJson, canonical, digest, dump, parse
+from gateway.model.canonical import NotStrictJson, canonical, digest, digest_bytes, dump, one_line, parse
 
 REFUSED: dict[str, bytes] = {
     "a duplicate key": b'{"name":"safe","name":"danger"}',
@@ -118,3 +120,16 @@ def test_any_bytes_are_parsed_or_refused_and_nothing_else(body: bytes) -> None:
     except NotStrictJson:
         return
     assert json.loads(body) == value
+
+
+@pytest.mark.parametrize("salt", [b"", b"s", b"k" * 32, b"k" * 64, b"k" * 65, bytes(range(256))])
+@given(st.binary(max_size=200))
+def test_a_digest_is_the_hmac_under_the_salt(salt: bytes, body: bytes) -> None:
+    assert digest_bytes(body, salt) == f"c1:{hmac.new(salt, body, hashlib.sha256).hexdigest()}"
+
+
+@given(JSON)
+def test_one_line_is_the_same_json_without_anything_that_ends_a_line(value: Any) -> None:
+    text = one_line(json.dumps([value, "\x85\u2028\u2029"], ensure_ascii=False).encode())
+    assert parse(text, max_depth=100) == [value, "\x85\u2028\u2029"]
+    assert len(text.decode().splitlines()) == 1

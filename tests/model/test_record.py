@@ -89,9 +89,17 @@ def test_every_kind_is_spelled_as_the_types_define(path: Path) -> None:
 @given(st.lists(FINDINGS, min_size=1, max_size=3), st.builds(Charge, calls=st.integers(0, 3)))
 def test_what_is_spelled_once_is_spelled_as_ever(findings: list[Finding], charge: Charge) -> None:
     def record() -> Record:
-        cited = {"tool": "t", "arguments": CITED, "policy": CITED, "phase": "", "checks": tuple(findings)}
         event = IntentRecorded(
-            **cited, attempt="a", effect=Effect.WRITE, charge=charge, timeout_s=1.5, settles_at=utc(0)
+            tool="t",
+            arguments=CITED,
+            policy=CITED,
+            phase="",
+            checks=tuple(findings),
+            attempt="a",
+            effect=Effect.WRITE,
+            charge=charge,
+            timeout_s=1.5,
+            settles_at=utc(0),
         )
         return Record(run="run_1", seq=1, at=utc(0), previous="", event=event)
 

@@ -1,7 +1,7 @@
 """`tools/call`: a proposal for the gate, and what the gate shows, in the words of the client's era."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mcp.shared.inbound import validate_mcp_param_headers
@@ -54,17 +54,13 @@ class Calls:
             return results.refused(results.ledger_unavailable(proposal.tool, str(error)))
         except NoSuchRun as error:
             return results.refused(results.no_such_run(proposal.tool, str(error)))
-        proposal = replace(proposal, run=run, more=_brought(asking, state))
+        more, resumes = _brought(asking, state), None
         if kind == "round":
-            said = digest(proposal.more, self._gate.salt)
-            resumes = Resume(state["attempt"], state["round"], said)
-            proposal = replace(proposal, run=state["run"], resumes=resumes)
+            run, resumes = state["run"], Resume(state["attempt"], state["round"], digest(more, self._gate.salt))
+        proposal = proposal.within(run, more, resumes)
         if asking.modern:
-            return self._told(asking, await self._rounds.first(asking, lambda caller: self._judged(proposal, caller)))
+            return self._told(asking, await self._rounds.first(asking, partial(self._gate.call, proposal)))
         return self._told(asking, await self._gate.call(proposal, LegacyCaller(asking)))
-
-    async def _judged(self, proposal: Proposal, caller: ModernCaller) -> Shown:
-        return await self._gate.call(proposal, caller)
 
     async def _outcome(self, asking: Asking) -> dict[str, Any]:
         arguments = asking.params.get("arguments")

@@ -49,6 +49,7 @@ CONVERSATIONS = (
 )
 """Keys in `_meta` by which clients tell their conversations apart."""
 OTHER_HINTS = ("vscode.requestId", "itemId", "windowId")
+_HINTS = frozenset({*CONVERSATIONS, *OTHER_HINTS})
 
 
 class NotLetIn(Exception):
@@ -114,7 +115,7 @@ def client_of(exchange: Exchange, info: Mapping[str, Any]) -> Client:
         "client_version": info.get("version"),
         "user_agent": exchange.headers.get("user-agent"),
         "mcp_session": exchange.session.id if exchange.session is not None and exchange.transport == "http" else None,
-        **{key: meta.get(key) for key in (*CONVERSATIONS, *OTHER_HINTS)},
+        **{key: value for key, value in meta.items() if key in _HINTS},
     }
     attribution = {key: value[:MAX_CHARS] for key, value in said.items() if isinstance(value, str) and value}
     conversation = next((attribution[key] for key in CONVERSATIONS if key in attribution), None)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from gateway.inbound.mcp.asking import Asking
+from gateway.inbound.mcp.asking import FEATURES, Asking
 from gateway.inbound.mcp.callers import ModernCaller
 from gateway.inbound.mcp.faults import INVALID_PARAMS, Fault
 from gateway.inbound.mcp.seals import BrokenSeal, Seals
@@ -45,7 +45,7 @@ class Rounds(Generic[T]):
     async def first(self, asking: Asking, start: Callable[[ModernCaller], Any]) -> T | dict[str, Any]:
         """What the work comes to, or the client's next round."""
         caller = ModernCaller(asking)
-        if not any(asking.can(method) for method in ("elicitation/create", "sampling/createMessage", "roots/list")):
+        if not asking.capabilities or not any(map(asking.can, FEATURES)):
             result: T = await start(caller)
             return result
         return await self._wait(asking, asyncio.ensure_future(start(caller)), caller)

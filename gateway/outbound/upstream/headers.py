@@ -45,9 +45,12 @@ _STREAM = {"accept": "text/event-stream", "accept-encoding": "identity", "cache-
 
 
 def headers_of(ask: Ask, configured: Mapping[str, str], session: str | None) -> dict[str, str]:
-    """The call's own, then the configured, then those of the protocol: the later win."""
-    theirs = {name: value for name, value in ask.headers.items() if name.lower() not in _NEVER} if ask.headers else {}
-    return merged(theirs, configured, _BODY, _protocol(ask, session))
+    """The call's own, then the configured (by lower-case name), then those of the protocol: the later win."""
+    ours = {**configured, **_BODY, **_protocol(ask, session)}
+    if not ask.headers:
+        return ours
+    theirs = {name.lower(): value for name, value in ask.headers.items() if name.lower() not in _NEVER}
+    return {**theirs, **ours}
 
 
 def stream_headers(
@@ -77,7 +80,7 @@ def _mirrored(ask: Ask) -> dict[str, str]:
     if ask.schema is None or not isinstance(arguments, Mapping):
         return {}
     named = _named(ask.schema)
-    return mcp_param_headers(named, arguments) if named else {}
+    return merged(mcp_param_headers(named, arguments)) if named else {}
 
 
 def _named(schema: Mapping[str, Any]) -> Mapping[tuple[str, ...], str]:

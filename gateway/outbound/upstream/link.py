@@ -195,7 +195,7 @@ class Link:
     async def _once(self, agreement: Agreement, caller: Caller | None, ask: Ask) -> Answer:
         call = self._calls.open(ask, caller)
         meta = {**ask.meta, TOKEN: call.id} if TOKEN in ask.meta else ask.meta
-        call.ask = replace(ask, params=agreement.params(ask.params, meta, caller), version=agreement.version)
+        call.ask = ask.sent(agreement.params(ask.params, meta, caller), agreement.version)
         try:
             return await self._connection.carry(call)
         finally:

@@ -52,6 +52,22 @@ class Ask:
     heed_loss: bool = False
     """As in `Dispatch`."""
 
+    def sent(self, params: Mapping[str, Any], version: str) -> "Ask":
+        """The same request with the params that go out, under that version."""
+        # Spelled out, as is done at every call: `replace` takes five times as long.
+        return Ask(
+            self.method,
+            params,
+            self.timeout_s,
+            version,
+            self.name,
+            self.headers,
+            self.schema,
+            self.late,
+            self.meta,
+            self.heed_loss,
+        )
+
     @property
     def acts(self) -> bool:
         """Whether the upstream may still be doing something after we gave up."""
