@@ -6,7 +6,8 @@
   empty one, or null, is the same as none;
 - `params` that are missing are the same as empty ones, `arguments` that are missing or null the same as `{}`;
 - the words of the era: the envelope in `_meta` of a request, `resultType`, `serverInfo`, `ttlMs` and `cacheScope` of a
-  result, `elicitationId` of an address to visit, the code of a resource that is not there, an `outputSchema` of no object;
+  result, `elicitationId` of an address to visit, the code of a resource that is not there, an `outputSchema` that is no
+  object;
 - what the record gives back (`gateway__result`, an answer to a repeated call): keys by code point;
 - `structuredContent` that is no object, for a legacy client: it becomes text, unless there is some.
 """

@@ -110,7 +110,7 @@ async def test_what_has_no_rounds_is_not_kept_waiting_by_a_question(method: str)
     async def answer(caller: Caller) -> ToolResult:
         return ToolResult({"heard": repr(await caller.ask("elicitation/create", ELICIT))})
 
-    it.offers.owners[method], it.offers.answers[method] = ("u",), answer
+    it.offers.owners[method], it.offers.answers[method] = "u", answer
     told = (await it.modern(method, {}, can=CAN))["result"]
     assert "cannot be asked" in told["heard"]
 

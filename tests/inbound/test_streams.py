@@ -50,6 +50,12 @@ class Client:
     def is_closing(self) -> bool:
         return self.left.is_set()
 
+    def has_left(self) -> bool:
+        return self.left.is_set()
+
+    def abort(self) -> None:
+        self.left.set()
+
     def cork(self) -> None:
         self.held = True
 

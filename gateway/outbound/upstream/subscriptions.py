@@ -227,7 +227,8 @@ class _Stream:
             if not self._acked.done():
                 self._acked.set_result(None)
             if self._before is not None:
-                self._before._told = self._before = None  # noqa: SLF001 - one of its own kind
+                self._before._told = None  # noqa: SLF001 - one of its own kind
+                self._before = None
         elif self._told is not None:
             self._told(method, _without_its_id(params))
 
