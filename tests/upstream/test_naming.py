@@ -4,6 +4,7 @@ import pytest
 
 from gateway.model.tool import Tool
 from gateway.outbound.upstream.naming import Template, address_all, app_addresses, name_all
+from gateway.outbound.upstream.offering import Troubles
 
 
 def named(*names: str) -> list[dict[str, Any]]:
@@ -108,6 +109,16 @@ def test_the_resources_of_apps_are_known_by_the_tools_that_name_them() -> None:
 def test_ten_thousand_tools_of_one_name_are_withheld_in_few_words() -> None:
     names = name_all([("u", named(*["same"] * 10_000)), ("v", named("same"))], prefix=False)
     assert not names.by_name
-    assert len(names.withheld["u"]) == 10_000
+    assert len(names.withheld["u"]) == 101
+    assert names.withheld["u"][-1] == "9900 more are like these"
     (said,) = names.withheld["v"]
     assert said.endswith("`same` of `u` and 9993 more")
+
+
+def test_an_upstream_with_ever_new_troubles_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    troubles = Troubles()
+    for number in range(10_000):
+        troubles.tell({"u": [f"trouble {number}", f"trouble {number // 2}"], "v": ["its own"]})
+    assert caplog.messages[:2] == ["u: trouble 0", "v: its own"]
+    assert len(caplog.messages) < 400
+    assert caplog.messages[-1] == "u: it has more troubles than are said here"

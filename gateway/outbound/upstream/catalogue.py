@@ -1,7 +1,6 @@
 """All upstreams under one roof: the `Upstreams` port for the engine, and what the relay asks of them."""
 
 import asyncio
-import logging
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -20,13 +19,11 @@ from gateway.outbound.upstream.hearing import Hearing
 from gateway.outbound.upstream.link import Hooks, Link
 from gateway.outbound.upstream.naming import OURS
 from gateway.outbound.upstream.negotiate import Client
-from gateway.outbound.upstream.offering import Interned, Offering
+from gateway.outbound.upstream.offering import Interned, Offering, Troubles
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, unsendable
 from gateway.outbound.upstream.supervisor import Upstream
 from gateway.outbound.upstream.wire import Ask
 from gateway.ports import Caller, Dispatch, Listener
-
-_LOG = logging.getLogger("counterfoil.upstream")
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
@@ -51,7 +48,7 @@ class Catalogue:
         self._interned = Interned()
         self._offerings: OrderedDict[str | None, tuple[int, Offering]] = OrderedDict()
         self._version = 0
-        self._told: set[tuple[str, str]] = set()
+        self._troubles = Troubles()
         self._closing: asyncio.Future[None] | None = None
         self._hearing = Hearing()
         hooks = Hooks(changed=self._changed, told=self._hearing.told, asked=self._hearing.asked)
@@ -319,11 +316,7 @@ class Catalogue:
         self._offerings.move_to_end(key)
         while len(self._offerings) > MAX_OFFERINGS:
             self._offerings.popitem(last=False)
-        for upstream, troubles in offering.troubles.items():
-            for trouble in troubles:
-                if (upstream, trouble) not in self._told:
-                    self._told.add((upstream, trouble))
-                    _LOG.warning("%s: %s", upstream, trouble)
+        self._troubles.tell(offering.troubles)
         return offering
 
     def _changed(self, link: Link, kind: Kind) -> None:

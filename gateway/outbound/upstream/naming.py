@@ -15,6 +15,8 @@ _PREFIXED = re.compile(r"[A-Za-z0-9_-]{1,64}")
 OURS = "gateway"
 """The prefix of the gateway's own tools; no upstream may offer one that looks like them."""
 
+MAX_REASONS = 100
+"""Told of one upstream; of more, how many."""
 MAX_ORIGINS = 8
 """Named of those that cannot be told apart; an upstream may list its 10,000 tools under one name."""
 
@@ -74,7 +76,7 @@ def name_all(offers: Sequence[tuple[str, Sequence[JsonObject]]], *, prefix: bool
         for one in alike if origins else ():
             withheld.setdefault(one.upstream, []).append(f"`{short(one.name)}` could be {origins}")
     by_name = {alike[0].name: alike[0] for alike in candidates.values() if len(alike) == 1}
-    return Names(by_name, {upstream: tuple(reasons) for upstream, reasons in withheld.items()})
+    return Names(by_name, {upstream: _some(reasons) for upstream, reasons in withheld.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def address_all(offers: Sequence[tuple[str, Sequence[JsonObject]]], key: str) ->
                 continue
             owners[address] = upstream
             items.append(item)
-    return Addresses(tuple(items), owners, {upstream: tuple(said) for upstream, said in doubles.items()})
+    return Addresses(tuple(items), owners, {upstream: _some(said) for upstream, said in doubles.items()})
 
 
 class Template:
@@ -144,6 +146,11 @@ def app_addresses(tools: Sequence[Mapping[str, Any]]) -> list[str]:
             uris += [meta.get("ui/resourceUri"), meta.get("openai/outputTemplate")]
         found += [uri for uri in uris if isinstance(uri, str)]
     return found
+
+
+def _some(reasons: Sequence[str]) -> tuple[str, ...]:
+    more = len(reasons) - MAX_REASONS
+    return (*reasons[:MAX_REASONS], *([f"{more} more are like these"] if more > 0 else []))
 
 
 def _origins(alike: Sequence[Named]) -> str:

@@ -1,5 +1,6 @@
 """What one party is offered by all upstreams together: a snapshot, made anew when a list or a connection is another."""
 
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +15,13 @@ from gateway.model.tool import Tool
 from gateway.outbound.upstream.link import Link
 from gateway.outbound.upstream.naming import Addresses, Names, Template, address_all, app_addresses, name_all
 
+_LOG = logging.getLogger("counterfoil.upstream")
+
 MAX_KEPT = 20_000
 """Definitions that are one object for all parties; more than all upstreams together should have."""
+
+MAX_TOLD = 300
+"""Troubles of one upstream that are logged."""
 
 _RELAYED = ("prompts", "resources", "completions", "logging")
 _FLAGS = {"prompts": ("listChanged",), "resources": ("subscribe", "listChanged")}
@@ -42,6 +48,24 @@ class Interned:
         while len(self._known) > MAX_KEPT:
             self._known.popitem(last=False)
         return one
+
+
+class Troubles:
+    """What of the upstreams' lists is not offered goes to the log, each once, and not without end."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, set[str]] = {}
+
+    def tell(self, troubles: Mapping[str, Sequence[str]]) -> None:
+        """By upstream. One that has ever new ones, as may be with each list that it sends, is soon said to have."""
+        for upstream, reasons in troubles.items():
+            told = self._told.setdefault(upstream, set())
+            for reason in reasons:
+                if reason in told or len(told) > MAX_TOLD:
+                    continue
+                told.add(reason)
+                what = reason if len(told) <= MAX_TOLD else "it has more troubles than are said here"
+                _LOG.warning("%s: %s", upstream, what)
 
 
 @dataclass(frozen=True)
