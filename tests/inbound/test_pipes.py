@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -103,3 +104,54 @@ async def test_what_nobody_reads_is_not_written(descriptors: tuple[int, int]) ->
     sink.put(b"y", lambda: written.append("y"))
     assert (sink.broken.done(), written) == (True, [])
     os.close(ours)
+
+
+async def test_a_source_that_is_held_back_reads_on_when_it_is_let_go(descriptors: tuple[int, int]) -> None:
+    ours, theirs = descriptors
+    lines: list[bytes | None] = []
+    source = Source(ours, lines.append)
+    for _ in range(2):
+        source.hold(back=True)
+        os.write(theirs, b"a\n")
+        await anyio.sleep(0.05)
+        assert lines == []
+        source.hold(back=False)
+        await until(lambda: lines == [b"a"])
+        lines.clear()
+    source.hold(back=True)
+    source.close()
+    os.close(ours)
+    os.close(theirs)
+
+
+async def test_a_file_is_held_back_too(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\n")
+    lines: list[bytes | None] = []
+    with path.open("rb") as file:
+        source = Source(file.fileno(), lines.append)
+        source.hold(back=True)
+        await anyio.sleep(0.05)
+        assert lines == []
+        source.hold(back=False)
+        await source.ended
+    assert lines == [b"a"]
+
+
+async def test_a_sink_tells_when_all_was_taken(descriptors: tuple[int, int]) -> None:
+    theirs, ours = descriptors
+    sink = Sink(ours)
+    eased: list[int] = []
+    sink.eased = lambda: eased.append(sink.waiting)
+    os.set_blocking(theirs, False)
+    sink.put(b"x" * 200_000)
+    assert eased == []
+    with anyio.fail_after(5):
+        while sink.waiting:
+            with suppress(BlockingIOError):
+                os.read(theirs, 65_536)
+            await anyio.sleep(0.001)
+    await until(lambda: eased == [0])
+    sink.close()
+    os.close(ours)
+    os.close(theirs)

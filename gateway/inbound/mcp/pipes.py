@@ -26,12 +26,15 @@ class Source:
         self._take = take
         self._poll = _polling(descriptor, select.POLLIN)
         self._line, self._too_long = bytearray(), False
+        self._paused = False
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         """Done when there is no more to read."""
+        self._pollable = True
         try:
             self._loop.add_reader(descriptor, self._read)
         except OSError:  # a file or the null device: always ready, and nothing that can be waited for
+            self._pollable = False
             self._loop.call_soon(self._read_again)
 
     def close(self) -> None:
@@ -39,10 +42,24 @@ class Source:
         if not self.ended.done():
             self._end()
 
+    def hold(self, *, back: bool) -> None:
+        """Whether what comes waits where it is."""
+        if back == self._paused or self.ended.done():
+            return
+        self._paused = back
+        if not self._pollable:
+            return
+        if back:
+            self._loop.remove_reader(self._descriptor)
+        else:
+            self._loop.add_reader(self._descriptor, self._read)
+
     def _read_again(self) -> None:
-        self._read()
+        if not self._paused:
+            self._read()
         if not self.ended.done():
-            self._loop.call_later(0 if self._poll.poll(0) else POLL_S, self._read_again)
+            at_once = not self._paused and self._poll.poll(0)
+            self._loop.call_later(0 if at_once else POLL_S, self._read_again)
 
     def _read(self) -> None:
         if self.ended.done() or not self._poll.poll(0):
@@ -91,6 +108,8 @@ class Sink:
         self._empty.set()
         self.waiting = 0
         """Bytes that are still to be written."""
+        self.eased: Callable[[], None] = _nothing
+        """Called when nothing waits any more."""
         self.broken: asyncio.Future[None] = self._loop.create_future()
         """Done when nobody reads any more."""
 
@@ -127,6 +146,7 @@ class Sink:
             if written is not None:
                 written()
         self._unwatch()
+        self.eased()
 
     def _push(self, view: memoryview) -> memoryview | None:
         """What the descriptor did not take now; None if nobody reads any more."""
@@ -154,6 +174,10 @@ class Sink:
             self._watching = False
             self._empty.set()
             self._loop.remove_writer(self._descriptor)
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 def _polling(descriptor: int, events: int) -> select.poll:

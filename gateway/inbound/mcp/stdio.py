@@ -34,6 +34,8 @@ LAST_WORDS_S = 4.0
 """And how long what is still to be written."""
 MAX_BACKLOG_BYTES = 4 * 1024 * 1024
 """Of what waits to be written; what is said beyond it is lost, but never an answer."""
+MAX_UNREAD_BYTES = 16 * 1024 * 1024
+"""Of answers that the client does not read: beyond it no more of its requests are read until it has."""
 
 
 async def serve_stdio(*, relay: Relay, delivered: Callable[[Shown], None], principal: Principal | None = None) -> None:
@@ -44,7 +46,8 @@ async def serve_stdio(*, relay: Relay, delivered: Callable[[Shown], None], princ
     """
     with _taken_over() as (stdin, stdout):
         pipe = _Pipe(relay, delivered, principal or local_user(), Sink(stdout))
-        source = Source(stdin, pipe.take)
+        source = pipe.source = Source(stdin, pipe.take)
+        pipe.sink.eased = lambda: source.hold(back=False)
         try:
             await _first(source.ended, pipe.sink.broken)
             await pipe.finish()
@@ -65,6 +68,8 @@ class _Pipe:
         self._delivered = delivered
         self._principal = principal
         self.sink = sink
+        self.source: Source | None = None
+        """Where its lines come from."""
         self._session = Session("stdio", principal, self)
         self._modern: bool | None = None
         """None until the first request has decided it."""
@@ -190,6 +195,8 @@ class _Pipe:
 
     def _write(self, message: JsonObject, written: Callable[[], None] | None = None) -> None:
         self.sink.put(one_line(dump_bytes(message)) + b"\n", written)
+        if self.sink.waiting > MAX_UNREAD_BYTES and self.source is not None:
+            self.source.hold(back=True)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
