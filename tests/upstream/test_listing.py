@@ -29,6 +29,11 @@ async def test_all_pages_are_one_list_in_the_order_of_the_upstream() -> None:
     )
 
 
+@pytest.mark.parametrize(("ttl_ms", "ttl_s"), [(10**400, 86_400.0), (1e300, 86_400.0), (-5, 0.0)])
+async def test_no_promise_is_believed_for_longer_than_a_day_or_less_than_now(ttl_ms: float, ttl_s: float) -> None:
+    assert (await list_all("tools", pages({"tools": [], "ttlMs": ttl_ms}))).ttl_s == ttl_s
+
+
 async def test_a_page_that_fails_fails_the_list() -> None:
     async def no(_: str, __: Mapping[str, Any]) -> Answer:
         return ProtocolError({"code": -32603, "message": "fetch failed"})

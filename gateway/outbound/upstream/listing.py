@@ -12,6 +12,8 @@ from gateway.outbound.upstream.wire import METHOD_NOT_FOUND
 
 MAX_ITEMS = 10_000
 MAX_PAGES = 100
+MAX_TTL_MS = 24 * 3600 * 1000
+"""Nobody is told that a list stays as it is for longer than a day."""
 
 METHODS: Mapping[Kind, str] = {kind: method for method, kind in LIST_METHODS.items()}
 
@@ -101,4 +103,6 @@ def _items(kind: Kind, page: Mapping[str, Any], troubles: list[str]) -> list[Jso
 
 def _ttl_s(page: Mapping[str, Any]) -> float | None:
     ttl_ms = page.get("ttlMs")
-    return ttl_ms / 1000 if isinstance(ttl_ms, int | float) and not isinstance(ttl_ms, bool) else None
+    if not isinstance(ttl_ms, int | float) or isinstance(ttl_ms, bool):
+        return None
+    return min(max(ttl_ms, 0), MAX_TTL_MS) / 1000  # an integer may be too large to be divided
