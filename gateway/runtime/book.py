@@ -84,8 +84,7 @@ class Book:
 
     async def fresh_state_of(self, run_id: str) -> Run:
         """The run as the ledger has it now, whichever process wrote to it last."""
-        self._heads.forget(run_id)
-        return await self.state_of(run_id)
+        return (await self._heads.renewed(run_id)).run
 
     async def say(self, run_id: str, step: Step) -> Run:
         """Record what a person or recovery says of the run; the step is judged against its latest state.

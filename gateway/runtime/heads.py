@@ -56,12 +56,23 @@ class Heads:
         head = self._kept.get(run_id)
         return None if head is None else head.run
 
-    def forget(self, run_id: str) -> None:
-        """Another process may have written to the run: the next reader asks the ledger.
+    async def renewed(self, run_id: str) -> Head:
+        """The run's head with whatever other processes wrote to it; only what is new is read.
 
-        What is queued here meanwhile is not lost: whatever is decided without it conflicts and is decided again.
+        Raises: LedgerUnavailable, CorruptLedger.
         """
-        self._kept.pop(run_id, None)
+        head = self._kept.get(run_id)
+        if head is None:
+            return await self.get(run_id)
+        records = await self._ledger.read(run_id, head.run.version)
+        if self._kept.get(run_id) is not head:
+            return await self.get(run_id)  # it was wrong, and was read again meanwhile
+        new = [(record, link(body)) for record, body in records if record.seq > head.run.version]
+        if new and new[0][0].previous != head.run.head:
+            self.drop(run_id, head)  # what is queued here was decided without these; it conflicts and is decided again
+            return await self.get(run_id)
+        head.run = fold(new, head.run)
+        return head
 
     def drop(self, run_id: str, head: Head) -> None:
         """This head was wrong, or may be: the next reader asks the ledger."""
