@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.outbound.clients import changes
+from gateway.outbound.clients.gateway_file import fitting
 from gateway.outbound.clients.importing import shown_as, undoing
 from gateway.outbound.clients.sheet import Unusable
 from gateway.settings import HttpUpstream, StdioUpstream, load_settings
@@ -261,3 +262,18 @@ def test_an_empty_file_has_no_servers(tmp_path: Path) -> None:
     machine = a_machine(tmp_path)
     (machine.project / ".mcp.json").write_text("")
     assert planned(machine).changes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("gateway", "the-gateway"),
+        ("Gateway", "the-gateway"),
+        ("gateway__x", "gateway-x"),
+        ("gateways", "gateways"),
+        ("my gateway", "my-gateway"),
+        ("gateway!", "the-gateway"),
+    ],
+)
+def test_no_server_gets_the_name_that_begins_the_gateways_own_tools(name: str, given: str) -> None:
+    assert fitting(name) == given

@@ -132,9 +132,8 @@ def texts_of(source: str) -> list[Text]:
 
 
 def fitting(name: str) -> str:
-    """The name, or the nearest that can begin the names of tools."""
-    if NAME.fullmatch(name):
-        return name
-    clean = "".join(char if char.isascii() and char.isalnum() else "-" for char in name.lower())
-    joined = "-".join(piece for piece in clean.split("-") if piece)[:32].rstrip("-")
-    return joined or "server"
+    """The name, or the nearest that can begin the names of tools: `gateway` begins those of the gateway's own."""
+    if not NAME.fullmatch(name):
+        clean = "".join(char if char.isascii() and char.isalnum() else "-" for char in name.lower())
+        name = "-".join(piece for piece in clean.split("-") if piece)[:32].rstrip("-") or "server"
+    return "the-gateway" if name == "gateway" else name
