@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
+from gateway.inbound.mcp import IDLE_S, Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
 from gateway.model.policy import Policy
 from gateway.outbound import otel
 from gateway.outbound.clock import SystemClock
@@ -73,6 +73,8 @@ class Plan:
     """Whether tools are named `server__tool`."""
     sole: bool = False
     """Whether there is one client, over stdio."""
+    session_idle_s: float = IDLE_S
+    """After which a legacy session over HTTP has ended."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)
 
@@ -98,6 +100,7 @@ def plan_of(settings: Settings) -> Plan:
         default=default,
         prefix=True,
         options=_options(settings.patience),
+        session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
     )
 
 
@@ -152,6 +155,8 @@ class Gateway:
     book: Book
     traced: bool = False
     """Whether somebody is sent spans."""
+    session_idle_s: float = IDLE_S
+    """As in `Plan`."""
 
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
@@ -195,7 +200,7 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
         gc.freeze()  # what was imported and made so far stays: no collection need look at it again
         try:
             async with _engine(plan, ledger, catalogue) as gateway:
-                yield replace(gateway, traced=flush is not None)
+                yield replace(gateway, traced=flush is not None, session_idle_s=plan.session_idle_s)
         finally:
             # At the same time: each may take a while, and together they have what is left of 5 s.
             await asyncio.gather(catalogue.close(), otel.stop(flush) if flush is not None else asyncio.sleep(0))
@@ -295,6 +300,7 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         now=gateway.book.clock.now,
         run_key=run_key,
         pages={"/healthz": pages, "/readyz": pages},
+        idle_s=gateway.session_idle_s,
     )
     server = _Server(server_config(door, timeout_graceful_shutdown=GRACE_S))
     async with door.running():

@@ -115,6 +115,8 @@ class Settings:
     run_token_key: SecretStr | None
     """Signs run tokens; None where the configuration does not say."""
     patience: ClientPatience
+    session_idle_s: float | None
+    """After which the session of a client of the older era has ended, with its connections; None: as is usual."""
     upstreams: tuple[Upstream, ...]
 
 
@@ -161,6 +163,10 @@ class _Patience(FilePart):
     clients: dict[str, Annotated[float, Field(gt=0, le=86_400)]] = Field(default={})
 
 
+class _Sessions(FilePart):
+    idle_s: float | None = Field(default=None, gt=0, le=86_400)
+
+
 class _RunTokens(FilePart):
     key: str
 
@@ -172,6 +178,7 @@ class _File(FilePart):
     workflow: Name | None = None
     run_tokens: _RunTokens | None = None
     patience: _Patience = _Patience()
+    sessions: _Sessions = _Sessions()
     upstreams: dict[str, UpstreamEntry] = Field(default={})
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
 
@@ -232,6 +239,7 @@ class _Reading:
             workflow=said.workflow,
             run_token_key=SecretStr(self._texts["run_tokens", "key"]) if said.run_tokens else None,
             patience=ClientPatience(said.patience.default_s, said.patience.clients),
+            session_idle_s=said.sessions.idle_s,
             upstreams=tuple(self._upstreams(said)),
         )
 

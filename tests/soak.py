@@ -36,6 +36,8 @@ UPSTREAMS = {
 LANES = 12
 COMERS = 4
 LIMIT_S = 900
+IDLE_S = 15.0
+"""After which a session that was left has ended, with the servers on stdio that it had; 30 minutes where it counts."""
 SETTLE_S = 60.0
 ANSWER_S = 60.0
 
@@ -207,6 +209,7 @@ def gateway(stack: ExitStack, folder: Path) -> tuple[int, str]:
     port = free_port()
     config = {
         "listen": {"port": port},
+        "sessions": {"idle_s": IDLE_S},
         "ledger": f"sqlite:///{folder / 'ledger.db'}",
         "policies": "policies",
         "mcpServers": entries,

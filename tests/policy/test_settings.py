@@ -47,6 +47,7 @@ def test_all_but_the_upstreams_has_a_default(tmp_path: Path) -> None:
         workflow=None,
         run_token_key=None,
         patience=ClientPatience(),
+        session_idle_s=None,
         upstreams=(StdioUpstream("fs", "fs-server", "fs-server", (), {}),),
     )
 
@@ -58,6 +59,7 @@ policies: policies
 workflow: repo-repair
 run_tokens: {key: "${TOKEN}"}
 patience: {default_s: 20, clients: {cursor: 45.5}}
+sessions: {idle_s: 600}
 upstreams:
   fs:
     command: npx
@@ -89,6 +91,7 @@ def test_everything_that_can_be_said_is_taken_as_it_is_meant(tmp_path: Path) -> 
         workflow="repo-repair",
         run_token_key=SecretStr(SECRET),
         patience=ClientPatience(20, {"cursor": 45.5}),
+        session_idle_s=600,
         upstreams=(
             StdioUpstream(
                 name="fs",

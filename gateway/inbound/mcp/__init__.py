@@ -16,6 +16,7 @@ from gateway.inbound.mcp.ports import Gate as Gate
 from gateway.inbound.mcp.ports import Offers as Offers
 from gateway.inbound.mcp.relay import Relay as Relay
 from gateway.inbound.mcp.relay import relay_of as relay_of
+from gateway.inbound.mcp.sessions import IDLE_S as IDLE_S
 from gateway.inbound.mcp.stdio import serve_stdio as serve_stdio
 from gateway.inbound.mcp.tokens import BadToken as BadToken
 from gateway.inbound.mcp.tokens import RunToken as RunToken
