@@ -318,6 +318,10 @@ class Front:
         try:
             async with asyncio.timeout(self._body_timeout_s):
                 return await _rest(await receive() if there is None else there, receive)
+        except asyncio.CancelledError:
+            if not self._closing:
+                raise
+            raise Turned(503, "the gateway is stopping", code=INTERNAL_ERROR, headers=(CLOSE,)) from None
         except TimeoutError:
             said = f"the body did not arrive within {self._body_timeout_s:g} seconds"
             raise Turned(408, said, headers=(CLOSE,)) from None
