@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import anyio
 import pytest
 
 from gateway.inbound.mcp.rounds import LIVES_S
@@ -131,6 +132,22 @@ async def test_a_client_that_leaves_while_it_is_waited_for_withdraws_the_call() 
     assert (it.gate.callers[0].withdrawal.gone, it.gate.callers[0].withdrawal.said) == (True, False)
     gate.set()
     await work
+
+
+async def test_what_is_asked_of_a_client_that_leaves_at_that_moment_is_answered_by_nobody() -> None:
+    it = Asked()
+    exchange = it.modern_exchange("tools/call", {"name": "t"}, can=CAN)
+
+    async def answer(proposal: Proposal) -> Shown:
+        asked = asyncio.ensure_future(it.gate.callers[-1].ask("elicitation/create", ELICIT))
+        await asyncio.sleep(0)
+        exchange.withdrawal.say(cancelled=False)
+        return Shown(proposal.run, result={"heard": repr(await asked)})
+
+    it.gate.answers["t"] = answer
+    with anyio.fail_after(5):
+        await it.relay.request(exchange)
+    assert "did not bring" in str(it.gate.finished[0].result)
 
 
 async def test_progress_and_logs_come_as_the_client_asked_for_them() -> None:

@@ -69,8 +69,9 @@ class Rounds(Generic[T]):
         while not work.done() and not caller.questions:
             either: set[asyncio.Future[Any]] = {work, caller.rung()}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        caller_is_gone = caller.withdrawal.gone
-        if work.done() or caller_is_gone:
+        if caller.withdrawal.gone:
+            caller.give_up()  # nobody is there to be told what is asked
+        if work.done() or caller.withdrawal.gone:
             return await work
         caller.detach()
         return self._park(asking, work, caller)
