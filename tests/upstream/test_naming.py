@@ -26,10 +26,9 @@ def test_federated_names_stand_in_the_order_of_the_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offers", "prefix", "withheld"),
+    ("offers", "prefix", "troubles"),
     [
-        ([("u", named("ok", "no way"))], True, {"u": ("`u__no way` is not 1 to 64 of A-Z a-z 0-9 _ -",)}),
-        ([("u", named("ok", "x" * 62))], True, {"u": (f"`u__{'x' * 62}` is not 1 to 64 of A-Z a-z 0-9 _ -",)}),
+        ([("u", named("ok", "no way"))], True, {"u": ("`u__no way` has other characters than A-Z a-z 0-9 _ -",)}),
         (
             [("a__b", named("c")), ("a", named("b__c")), ("u", named("ok"))],
             True,
@@ -58,11 +57,24 @@ def test_federated_names_stand_in_the_order_of_the_configuration() -> None:
 def test_what_could_be_taken_for_another_is_not_offered_and_both_are_named(
     offers: list[tuple[str, list[dict[str, Any]]]],
     prefix: bool,  # noqa: FBT001 - a row of the table
-    withheld: dict[str, tuple[str, ...]],
+    troubles: dict[str, tuple[str, ...]],
 ) -> None:
     names = name_all(offers, prefix=prefix)
-    assert names.withheld == withheld
+    assert names.troubles == troubles
     assert list(names.by_name) == ["u__ok" if prefix else "ok"]
+
+
+def test_a_name_fits_together_with_the_prefix_that_clients_put_before_it_and_stays_the_same() -> None:
+    fits, long, longer = "x" * 43, "x" * 44, "x" * 200
+    names = name_all([("u", named(fits, long, longer))], prefix=True)
+    assert {one.own_name: name for name, one in names.by_name.items()} == {
+        fits: f"u__{fits}",
+        long: f"u__{'x' * 36}_188a99",
+        longer: f"u__{'x' * 36}_bd9927",
+    }
+    assert all(len(f"mcp__counterfoil__{name}") <= 64 for name in names.by_name)
+    assert names.troubles["u"][0] == f"`u__{long}` is too long, and offered as `u__{'x' * 36}_188a99`"
+    assert name_all([("u", named(long))], prefix=True).by_name.keys() < names.by_name.keys()
 
 
 def test_an_address_is_never_changed_and_belongs_to_the_first_that_lists_it() -> None:
@@ -109,9 +121,9 @@ def test_the_resources_of_apps_are_known_by_the_tools_that_name_them() -> None:
 def test_ten_thousand_tools_of_one_name_are_withheld_in_few_words() -> None:
     names = name_all([("u", named(*["same"] * 10_000)), ("v", named("same"))], prefix=False)
     assert not names.by_name
-    assert len(names.withheld["u"]) == 101
-    assert names.withheld["u"][-1] == "9900 more are like these"
-    (said,) = names.withheld["v"]
+    assert len(names.troubles["u"]) == 101
+    assert names.troubles["u"][-1] == "9900 more are like these"
+    (said,) = names.troubles["v"]
     assert said.endswith("`same` of `u` and 9993 more")
 
 

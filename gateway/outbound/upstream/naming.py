@@ -1,5 +1,6 @@
 """What several upstreams offer together: one name, one thing; and who owns a resource."""
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -9,8 +10,14 @@ from typing import Any
 from gateway.model.canonical import JsonObject
 from gateway.model.tool import Tool
 
-_PREFIXED = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What every client accepts as a name."""
+_PREFIXED = re.compile(r"[A-Za-z0-9_-]+")
+"""What every client accepts in a name."""
+
+MAX_NAME = 64 - len("mcp__counterfoil__")
+"""Characters of a name of ours: models' interfaces take 64, and clients put a prefix of their own before it."""
+
+_DIGEST = 6
+"""Digits that tell apart names which are cut; were two of them alike, neither would be offered."""
 
 OURS = "gateway"
 """The prefix of the gateway's own tools; no upstream may offer one that looks like them."""
@@ -48,8 +55,8 @@ class Names:
 
     by_name: Mapping[str, Named]
     """By the name that agents use, in order: that of the configuration, then the upstream's."""
-    withheld: Mapping[str, tuple[str, ...]]
-    """By upstream, why some of its are not offered."""
+    troubles: Mapping[str, tuple[str, ...]]
+    """By upstream, why some of its are not offered, or under which shorter name they are."""
 
 
 def name_all(offers: Sequence[tuple[str, Sequence[JsonObject]]], *, prefix: bool) -> Names:
@@ -59,24 +66,27 @@ def name_all(offers: Sequence[tuple[str, Sequence[JsonObject]]], *, prefix: bool
     spellings of one character do not tell names apart; look-ups are exact.
     """
     candidates: dict[str, list[Named]] = {}
-    withheld: dict[str, list[str]] = {}
+    troubles: dict[str, list[str]] = {}
     for upstream, items in offers:
         for item in items:
             own = item["name"]
-            name = f"{upstream}__{own}" if prefix else own
-            if prefix and not _PREFIXED.fullmatch(name):
-                withheld.setdefault(upstream, []).append(f"`{short(name)}` is not 1 to 64 of A-Z a-z 0-9 _ -")
+            full = f"{upstream}__{own}" if prefix else own
+            if prefix and not _PREFIXED.fullmatch(full):
+                troubles.setdefault(upstream, []).append(f"`{short(full)}` has other characters than A-Z a-z 0-9 _ -")
                 continue
+            name = _cut(full) if prefix else full
+            if name != full:
+                troubles.setdefault(upstream, []).append(f"`{short(full)}` is too long, and offered as `{name}`")
             if _likeness(name).startswith(f"{OURS}__"):
-                withheld.setdefault(upstream, []).append(f"`{short(name)}` is a name of the gateway's own")
+                troubles.setdefault(upstream, []).append(f"`{short(name)}` is a name of the gateway's own")
                 continue
             candidates.setdefault(_likeness(name), []).append(Named(name, upstream, own, item))
     for alike in candidates.values():
         origins = _origins(alike) if len(alike) > 1 else ""
         for one in alike if origins else ():
-            withheld.setdefault(one.upstream, []).append(f"`{short(one.name)}` could be {origins}")
+            troubles.setdefault(one.upstream, []).append(f"`{short(one.name)}` could be {origins}")
     by_name = {alike[0].name: alike[0] for alike in candidates.values() if len(alike) == 1}
-    return Names(by_name, {upstream: _some(reasons) for upstream, reasons in withheld.items()})
+    return Names(by_name, {upstream: _some(reasons) for upstream, reasons in troubles.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +168,13 @@ def _origins(alike: Sequence[Named]) -> str:
     origins = [f"`{short(other.own_name)}` of `{other.upstream}`" for other in alike[:MAX_ORIGINS]]
     more = [f"{len(alike) - MAX_ORIGINS} more"] if len(alike) > MAX_ORIGINS else []
     return " and ".join([*origins, *more])
+
+
+def _cut(name: str) -> str:
+    """The name, or if it is too long its head and a digest: the same at each start, whatever else is listed."""
+    if len(name) <= MAX_NAME:
+        return name
+    return f"{name[: MAX_NAME - _DIGEST - 1]}_{hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]}"
 
 
 def _likeness(name: str) -> str:

@@ -191,8 +191,8 @@ class Offering:
         return {
             upstream: [
                 *(trouble for kind in KINDS for trouble in link.listing(kind).troubles),
-                *self.tools.withheld.get(upstream, ()),
-                *self.prompts.withheld.get(upstream, ()),
+                *self.tools.troubles.get(upstream, ()),
+                *self.prompts.troubles.get(upstream, ()),
                 *self.resources.doubles.get(upstream, ()),
                 *self.templates.doubles.get(upstream, ()),
             ]
