@@ -115,7 +115,7 @@ def _common(case: Case, checks: tuple[Finding, ...]) -> dict[str, Any]:
         "definition": case.observed.definition,
         "policy": case.rules.digest,
         "phase": case.run.phase,
-        "key": UsedKey(source=proposal.key.source, value=proposal.key.value) if proposal.key else None,
+        "key": _used_key(source=proposal.key.source, value=proposal.key.value) if proposal.key else None,
         "checks": checks,
         "observed": {"held": {"attempt": held.attempt, "run": held.run, "state": held.state}} if held else {},
         "attribution": dict(proposal.attribution),
@@ -199,7 +199,10 @@ def _key(case: Case) -> UsedKey:
         count = case.run.equals.get(joined(proposal.tool, proposal.arguments_digest), ("", 0))[1]
         source = KeySource.FRESH if case.known.effect is Effect.READ else KeySource.DERIVED
         key = Key(source, f"{proposal.arguments_digest}/{count + 1}")
-    return UsedKey(source=key.source, value=key.value)
+    return _used_key(source=key.source, value=key.value)
+
+
+_used_key = trusted(UsedKey)
 
 
 def hold_of(proposal: Proposal, known: Registered) -> Digest | None:

@@ -39,7 +39,7 @@ from gateway.model.events import (
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key, KeySource
 from gateway.model.record import Record
-from gateway.model.run import UNSETTLED, Approval, Attempt, AttemptState, Evidence, Intent, Run, RunState
+from gateway.model.run import UNSETTLED, Approval, Attempt, AttemptState, Evidence, Intent, Run, RunState, changed
 
 
 class CorruptLedger(Exception):
@@ -134,7 +134,7 @@ def reduce(run: Run, record: Record, link: str) -> Run:
     if state is None:
         raise CorruptLedger(f"record `{record.id}`: `{event.kind}` cannot happen in a run that is {run.state}")
     last_at = run.last_at if run.state is RunState.STOPPED else record.at
-    moved = run._replace(version=record.seq, head=link, state=state, last_at=last_at)
+    moved = changed(run, version=record.seq, head=link, state=state, last_at=last_at)
     return _apply(moved, record, event)
 
 
@@ -242,7 +242,8 @@ def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
     equal = joined(event.tool, event.arguments)
     count = run.equals.get(equal, ("", 0))[1]
     writes = event.effect is not Effect.READ
-    run = run._replace(
+    run = changed(
+        run,
         attempts=run.attempts.insert(attempt.id, attempt),
         unsettled=run.unsettled.insert(attempt.id, attempt),
         moving=run.moving.insert(attempt.id, attempt) if attempt.moves else run.moving,
@@ -337,9 +338,10 @@ def _move(run: Run, record: Record, attempt_id: str, **changes: Any) -> Run:
     state = NEXT_ATTEMPT[before.state].get(record.event.kind)
     if state is None:
         raise CorruptLedger(f"record `{record.id}`: `{record.event.kind}` cannot happen to a {before.state} attempt")
-    after = before._replace(state=state, **changes)
+    after = changed(before, state=state, **changes)
     ended = after.intent.effect is not Effect.READ and before.state in UNSETTLED and after.state not in UNSETTLED
-    return run._replace(
+    return changed(
+        run,
         attempts=run.attempts.insert(after.id, after),
         unsettled=_with_unsettled(run.unsettled, after),
         moving=_with_unsettled(run.moving, after) if after.moves else run.moving,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from rpds import HashTrieMap
 
@@ -214,3 +214,19 @@ class Tracked:
     """The gateway process that waits for it."""
     lease_until: float
     """Seconds since the epoch; until then only the owner may settle it."""
+
+
+N = TypeVar("N", bound=Attempt | Run)
+
+
+def changed(before: N, /, **changes: Any) -> N:
+    """As `_replace`, at half its CPU: a run has many fields, and every event changes some."""
+    places, values = _PLACES[type(before)], [*before]
+    for name, value in changes.items():
+        values[places[name]] = value
+    return tuple.__new__(type(before), values)
+
+
+_PLACES: Mapping[type, Mapping[str, int]] = {
+    kind: {name: place for place, name in enumerate(kind._fields)} for kind in (Attempt, Run)
+}

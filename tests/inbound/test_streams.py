@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ class Client:
         self.told: list[Shown] = []
         self.streaming: set[Wire] = set()
         self.held = False
+        self.lost: Callable[[], None] | None = None
         scope = {CONNECTION_KEY: self} if ours else {}
         self.wire = Reply(scope, self.receive, self.send, self.told.append, self.streaming)
         self.exchange = Exchange({"id": 1, "method": "tools/call"}, ANONYMOUS, "http", self.wire, shown=SHOWN)
@@ -71,6 +73,8 @@ class Client:
 
 async def leave(client: Client) -> None:
     client.left.set()
+    if client.lost is not None:
+        client.lost()
     await asyncio.sleep(0)
 
 
@@ -131,6 +135,27 @@ async def test_an_answer_is_delivered_if_all_of_it_went_out_to_a_client_that_was
     client.wire.cut()
     await client.wire.complete()
     assert client.streaming == set()
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["before", "after"])
+async def test_our_server_tells_that_a_client_left_before_or_after_it_is_watched(early: bool) -> None:  # noqa: FBT001
+    client = Client(ours=True)
+    tasks = asyncio.all_tasks()
+    for step in [leave, watch] if early else [watch, leave]:
+        await step(client)
+    assert client.exchange.withdrawal.gone
+    assert asyncio.all_tasks() == tasks
+    client.wire.release()
+    assert client.lost is None
+
+
+async def test_a_request_that_is_over_leaves_the_connection_to_the_next() -> None:
+    client, told = Client(ours=True), list[str]()
+    await watch(client)
+    client.lost = partial(told.append, "the next")
+    client.wire.release()
+    client.lost()
+    assert told == ["the next"]
 
 
 async def test_a_client_that_was_too_slow_and_left_was_told_nothing() -> None:

@@ -6,7 +6,7 @@ do not is refused here or by the `Guard`, before anything reads it [hardening T2
 
 import asyncio
 import select
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import httptools
@@ -36,11 +36,12 @@ _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: c
 class Corkable:
     """A transport whose writes can be held together: uvicorn writes head and body apart, which costs a system call."""
 
-    __slots__ = ("_held", "_transport")
+    __slots__ = ("_held", "_transport", "lost")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._held: list[bytes] | None = None
+        self.lost: Callable[[], None] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -95,10 +96,13 @@ class StrictProtocol(HttpToolsProtocol):
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for."""
+        """Nothing is waited for, and whoever is answering knows."""
         self._stop_waiting()
         self.resume_writing()
         super().connection_lost(exc)
+        lost = cast("Corkable", self.transport).lost
+        if lost is not None:
+            lost()
 
     def pause_writing(self) -> None:
         """More waits for the client than it takes: it is watched until that has changed."""

@@ -1,7 +1,8 @@
 """One HTTP response: a plain one, or an event stream once something is said before the answer.
 
 Knows whether the client is still there, and tells when an answer has reached it. A call that is answered within
-moments costs no task here: a client is watched only when it has begun to wait.
+moments costs no task here: a client is watched only when it has begun to wait, and only where its server does not tell
+by itself that it has left.
 """
 
 import asyncio
@@ -45,6 +46,9 @@ CONNECTION_KEY = "counterfoil.connection"
 
 class Connection(Protocol):
     """What HTTP goes over."""
+
+    lost: Callable[[], None] | None
+    """Called when the client has left; set by whoever is answering."""
 
     def is_closing(self) -> bool:
         """The client has left, or is being left."""
@@ -164,6 +168,7 @@ class Wire:
         "_receive",
         "_silence",
         "_wake",
+        "_watched",
         "_watcher",
         "_write",
         "ended",
@@ -190,6 +195,7 @@ class Wire:
         self._queued = 0
         self._pump: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
+        self._watched = False
         self._silence: asyncio.TimerHandle | None = None
         self._wake: asyncio.Event | None = None
         self._ending = False
@@ -214,10 +220,17 @@ class Wire:
 
     def watch(self) -> None:
         """The client's leave is noticed from now on, and a long silence ended."""
-        if self._watcher is None and not self.ended:
+        if self._watched or self.ended:
+            return
+        self._watched = True
+        if self._connection is None:
             self._watcher = asyncio.ensure_future(self._watch())
-            if not self.streams:
-                self._silence = asyncio.get_running_loop().call_later(SILENCE_S, self.silent)
+        else:  # it tells by itself, and costs no task
+            self._connection.lost = self._left
+            if self._connection.is_closing():
+                asyncio.get_running_loop().call_soon(self._left)
+        if not self.streams:
+            self._silence = asyncio.get_running_loop().call_later(SILENCE_S, self.silent)
 
     def commit(self) -> None:
         """It is an event stream from now on, and its client is watched."""
@@ -262,6 +275,8 @@ class Wire:
     def release(self) -> None:
         """Nobody is watched, nothing is written."""
         self._open.discard(self)
+        if self._watched and self._connection is not None and self._connection.lost == self._left:
+            self._connection.lost = None  # else it is the next request's already
         if self._silence is not None:
             self._silence.cancel()
         for task in (self._watcher, self._pump):
@@ -324,6 +339,9 @@ class Wire:
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        self._left()
+
+    def _left(self) -> None:
         if self.ended or self.gone:
             return
         self.gone = True
