@@ -17,19 +17,15 @@ pytestmark = pytest.mark.anyio
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-@pytest.fixture(scope="module")
-def _exporter() -> InMemorySpanExporter:
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    """Only as long as the test runs: a provider that is set for good would be that of the whole process."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    otel.set_tracer_provider(provider)
+    monkeypatch.setattr(otel, "get_tracer_provider", lambda: provider)
+    monkeypatch.setattr(trace, "_TRACER", provider.get_tracer("counterfoil"))
     return exporter
-
-
-@pytest.fixture
-def spans(_exporter: InMemorySpanExporter) -> InMemorySpanExporter:
-    _exporter.clear()
-    return _exporter
 
 
 REQUEST = trace.Inbound("tools/call", "write", "7", "2026-07-28", carrier={"traceparent": PARENT})
