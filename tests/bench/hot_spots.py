@@ -12,6 +12,9 @@ TOP = 30
 EVERYWHERE = 0.98
 """Of what is on so many stacks as that, nothing is learnt."""
 
+WAITS = frozenset({"Condition.wait (threading.py)"})
+"""Where a thread has nothing to do, which py-spy takes for work."""
+
 _FRAME = re.compile(r"(?P<function>.+) \((?P<file>[^():]+)(:\d+)?\)")
 
 
@@ -28,7 +31,9 @@ def hot_spots(program: str, pid: int, folder: Path, load: Callable[[float], obje
     stacks = Counter[tuple[str, ...]]()
     for line in output.read_text().splitlines():
         frames, _, count = line.rpartition(" ")
-        stacks[tuple(map(_short, frames.split(";")))] += int(count)
+        stack = tuple(map(_short, frames.split(";")))
+        if stack[-1] not in WAITS:
+            stacks[stack] += int(count)
     return _told(stacks)
 
 
