@@ -92,7 +92,8 @@ def plan_of(settings: Settings) -> Plan:
     default = settings.workflow or next(iter(policies))
     if default not in policies or (settings.workflow is None and len(policies) > 1):
         listed = ", ".join(f"`{name}`" for name in policies)
-        raise ValueError(f"`workflow:` names the policy of a run that names none; there are {listed}")
+        lacks = f", and there is none that is named `{default}`" if default not in policies else ""
+        raise ValueError(f"`workflow:` names the policy of a run that names none{lacks}; there are {listed}")
     return Plan(
         ledger=settings.ledger,
         upstreams=[_spec(upstream) for upstream in settings.upstreams],
@@ -163,7 +164,8 @@ class Gateway:
         lines = [f"ledger {self.address}", f"policy {self.book.policies.current().policy.workflow}"]
         for name, health in self.catalogue.health().items():
             if health["state"] == "healthy":
-                lines.append(f"upstream {name}: {health['tools']} tools, MCP {health['protocol_version']}")
+                tools = f"{health['tools']} tool{'' if health['tools'] == 1 else 's'}"
+                lines.append(f"upstream {name}: {tools}, MCP {health['protocol_version']}")
             elif health["state"] == "starting":
                 lines.append(f"upstream {name}: {health['reason']}")
             else:

@@ -1,6 +1,7 @@
 """`counterfoil wrap` and `counterfoil serve`: a gateway in front of one server, or of several."""
 
 import asyncio
+import errno
 import hashlib
 import logging
 import os
@@ -199,7 +200,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind(("127.0.0.1" if host == "localhost" else host, port))
     except OSError as error:
         listening.close()
-        fail(f"cannot listen at {host}:{port}: {error.strerror or error}".lower())
+        hint = "; choose another port, 0 for any that is free" if error.errno == errno.EADDRINUSE else ""
+        fail(f"cannot listen at {host}:{port}: {error.strerror or error}".lower() + hint)
     listening.listen(128)  # whoever comes before we are ready waits, and is not turned away
     return listening
 

@@ -87,7 +87,7 @@ def _undo(config: Path, *, dry_run: bool, yes: bool) -> None:
     if not yes:
         _ask(len(todo))
     changes.take_back(todo, records)
-    _say(["done; your clients' files are as they were before init"])
+    _say(["done; what init changed in your clients' files is taken back"])
 
 
 def _without_kept(taken: Sequence[Taken], config: Path) -> list[Change]:

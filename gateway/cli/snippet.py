@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -30,6 +31,8 @@ def snippet_(
         fail("`--url` and `--config` exclude each other", code=2)
     if url is not None and not url.startswith(("http://", "https://")):
         fail(f"`{url[:64]}` is no address; it begins with `http://` or `https://`", code=2)
+    if url is not None and urlsplit(url).path in ("", "/"):
+        fail(f"`{url[:64]}` has no path; `counterfoil serve` is reached at `/mcp`", code=2)
     try:
         told = client_named(client)
         if url is None and told.address is None:

@@ -98,7 +98,8 @@ async def test_a_port_in_use_is_one_clear_line(time_server: list[str], tmp_path:
     async with counterfoil("wrap", *ledger_of(tmp_path), "--listen", "127.0.0.1:0", "--", *time_server) as first:
         port = await first.hear(r"listening at http://127.0.0.1:(\d+)")
         _, said = await run("wrap", *ledger_of(tmp_path), "--listen", f"127.0.0.1:{port}", "--", *time_server, expect=1)
-        assert said == f"counterfoil: cannot listen at 127.0.0.1:{port}: address already in use\n"
+        hint = "choose another port, 0 for any that is free"
+        assert said == f"counterfoil: cannot listen at 127.0.0.1:{port}: address already in use; {hint}\n"
 
 
 async def test_a_locked_ledger_does_not_keep_a_gateway_that_is_told_to_stop(

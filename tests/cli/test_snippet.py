@@ -131,8 +131,9 @@ def test_claude_desktop_starts_the_gateway_for_it_takes_no_address(command: Comm
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("claude-desktop", "--url", "http://x"), NO_ADDRESS),
+        (("claude-desktop", "--url", "http://x/mcp"), NO_ADDRESS),
         (("cursor", "--url", "x"), "`x` is no address; it begins with `http://` or `https://`"),
+        (("cursor", "--url", "http://h:1/"), "`http://h:1/` has no path; `counterfoil serve` is reached at `/mcp`"),
         (("cursor", "--url", "http://x", "--config", "y"), "`--url` and `--config` exclude each other"),
         (("cursor", "--config", "none.yaml"), "none.yaml:1:1: cannot be read: no such file or directory"),
     ],

@@ -114,6 +114,16 @@ async def test_a_run_that_belongs_to_somebody_else_is_a_typed_refusal(era: str) 
 
 
 @ERAS
+async def test_an_attempt_that_nobody_knows_says_nothing_against_the_run(era: str) -> None:
+    asked = {"name": "gateway__result", "arguments": {"attempt": "run_x.3"}}
+    refused = (await ask(Asked(), era, "tools/call", asked))["result"]["structuredContent"]
+    assert (refused["outcome"], refused["reason"]) == ("denied", "no attempt `run_x.3` is known")
+    assert (
+        refused["next"] == "Nothing was executed. Call again with the `attempt` of the `in_flight` answer, unchanged."
+    )
+
+
+@ERAS
 async def test_what_fails_inside_says_nothing_of_what_it_was(era: str, caplog: pytest.LogCaptureFixture) -> None:
     it = Asked()
     it.offers.owners["prompts/get"] = "up"

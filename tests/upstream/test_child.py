@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import anyio
 import pytest
+import uvloop
 
 from gateway.outbound.upstream.child import Child, environment
 from gateway.outbound.upstream.spec import StdioSpec
@@ -138,6 +139,23 @@ async def test_what_cannot_be_started_is_an_error_of_the_system() -> None:
         await child.start()
     await child.stop()
     assert not child.write(b"x")
+
+
+def test_who_ends_as_soon_as_it_is_started_is_told_as_that() -> None:
+    """On the loop that the gateway runs on: with asyncio's own a closed pipe is noticed only when it is used."""
+
+    async def ends() -> str:
+        child = Child(StdioSpec("c", "true"), lambda _: None)
+        await child.start()
+        said = await child.ended()
+        await child.stop()
+        assert not child.write(b"x")
+        return said
+
+    async def many() -> set[str]:
+        return {await ends() for _ in range(30)}
+
+    assert uvloop.run(many()) == {"exited with status 0"}
 
 
 async def test_a_child_has_no_terminal_and_a_group_of_its_own() -> None:

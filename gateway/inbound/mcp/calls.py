@@ -71,7 +71,7 @@ class Calls:
         try:
             shown = await self._gate.outcome(attempt, asking.exchange.principal, caller)
         except NoSuchRun as error:
-            return results.refused(results.no_such_run(RESULT, str(error)))
+            return results.refused(results.no_such_attempt(RESULT, str(error)))
         return self._told(asking, shown)
 
     def _check_param_headers(self, asking: Asking, proposal: Proposal) -> None:

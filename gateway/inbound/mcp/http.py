@@ -51,6 +51,11 @@ BODY_TIMEOUT_S = 30.0
 REQUEST_CANCELLED = -32800
 """What ends the response to a legacy request that its client cancelled, as the SDK's servers do."""
 
+_NO_SESSION = (
+    "the header `mcp-session-id` is missing: send `initialize` first and then its answer's header, "
+    "or speak MCP 2026-07-28, which has no sessions"
+)
+
 _RUN_HEADER = RUN_HEADER.lower()
 
 
@@ -217,7 +222,7 @@ class Front:
         session_id = head.only("mcp-session-id")
         opens = session_id is None and message.get("method") == "initialize" and is_request(message)
         if session_id is None and not opens:
-            raise Turned(400, "the header `mcp-session-id` is missing", request_id=id_of(message))
+            raise Turned(400, _NO_SESSION, request_id=id_of(message))
         conversation = (
             Conversation(principal)
             if session_id is None
@@ -276,7 +281,7 @@ class Front:
         token = self._token(scope, head, None)
         session_id = head.only("mcp-session-id")
         if session_id is None:
-            raise Turned(400, "the header `mcp-session-id` is missing")
+            raise Turned(400, _NO_SESSION)
         conversation = self._sessions.find(session_id, token.principal if token is not None else ANONYMOUS, None)
         if scope["method"] == "DELETE":
             self._sessions.end(conversation)

@@ -49,17 +49,23 @@ def refused(refusal: Refusal) -> dict[str, Any]:
 
 def ledger_unavailable(tool: str, reason: str) -> Refusal:
     """The run could not be opened now; so nothing was judged and nothing was sent."""
-    return _unopened(tool, Outcome.LEDGER_UNAVAILABLE, f"the ledger cannot be written now: {reason}", 5.0)
+    wait = "Nothing was executed. Wait, then repeat this call unchanged."
+    return _unopened(tool, Outcome.LEDGER_UNAVAILABLE, f"the ledger cannot be written now: {reason}", wait, 5.0)
 
 
 def no_such_run(tool: str, reason: str) -> Refusal:
     """The run cannot be opened for whoever asks; so nothing was judged and nothing was sent."""
-    return _unopened(tool, Outcome.DENIED, reason, None)
-
-
-def _unopened(tool: str, outcome: Outcome, reason: str, retry_after_s: float | None) -> Refusal:
-    wait = "Nothing was executed. Wait, then repeat this call unchanged."
     ask = "Nothing was executed. Tell the user that this run cannot be used; another one must be opened."
+    return _unopened(tool, Outcome.DENIED, reason, ask)
+
+
+def no_such_attempt(tool: str, reason: str) -> Refusal:
+    """Nothing is known of what is asked for; so nothing can be told of it."""
+    ask = "Nothing was executed. Call again with the `attempt` of the `in_flight` answer, unchanged."
+    return _unopened(tool, Outcome.DENIED, reason, ask)
+
+
+def _unopened(tool: str, outcome: Outcome, reason: str, advice: str, retry_after_s: float | None = None) -> Refusal:
     return Refusal(
         outcome=outcome,
         terminal=False,
@@ -70,7 +76,7 @@ def _unopened(tool: str, outcome: Outcome, reason: str, retry_after_s: float | N
         policy=PolicyRef(name="", digest=Digest("")),
         reason=reason,
         retry_after_s=retry_after_s,
-        next=ask if retry_after_s is None else wait,
+        next=advice,
     )
 
 

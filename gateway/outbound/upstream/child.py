@@ -139,8 +139,10 @@ class Child(asyncio.SubprocessProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The process was started."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
-        self._stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(_STDIN))
-        self._stdin.set_write_buffer_limits(0)  # room is an empty buffer, see `write`
+        stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(_STDIN))
+        with suppress(RuntimeError):  # uvloop's, of a pipe that is closed: it ended as soon as it was started
+            stdin.set_write_buffer_limits(0)  # room is an empty buffer, see `write`
+            self._stdin = stdin
         self._room.set()
 
     def pause_writing(self) -> None:
