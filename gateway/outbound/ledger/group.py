@@ -98,27 +98,26 @@ class GroupCommit:
         is a fifth of the CPU of a group; so a step that leaves half of itself behind has its group begun again.
         """
         before = self._db.total_changes
-        try:
-            job.result = job.work(self._db)
-        except Exception as error:  # handed on to the one who waits, below or in `run`
-            if _spoils_all(error):
-                raise
-            job.error = error
-            return self._db.total_changes == before
-        return True
+        return self._done(job) or self._db.total_changes == before
 
     def _apply(self, job: Job) -> None:
         """The step is in the transaction whole or not at all."""
         job.result = job.error = None
         self._db.execute("SAVEPOINT step")
+        if not self._done(job):
+            self._db.execute("ROLLBACK TO step")
+        self._db.execute("RELEASE step")
+
+    def _done(self, job: Job) -> bool:
+        """Whether the work came to its end; its error is handed on to the one who waits, unless it spoils all."""
         try:
             job.result = job.work(self._db)
-        except Exception as error:  # handed on to the one who waits, below or in `run`
+        except Exception as error:
             if _spoils_all(error):
                 raise
             job.error = error
-            self._db.execute("ROLLBACK TO step")
-        self._db.execute("RELEASE step")
+            return False
+        return True
 
     def _failure(self, error: Exception) -> LedgerUnavailable:
         if isinstance(error, LedgerUnavailable):

@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway.model.canonical import JsonObject
 from gateway.model.offer import Kind
+from gateway.model.tool import Answer
 from gateway.outbound.upstream.call import Call
 from gateway.outbound.upstream.questions import PROGRESS, TOKEN, AskClient, Questions
 from gateway.outbound.upstream.wire import Ask, Asked, Hear, Told
@@ -62,7 +63,7 @@ class Calls:
         self.questions.say, self.questions.reply = say, reply
 
     def open(self, ask: Ask, caller: Caller | None = None, hears: Hear | None = None) -> Call:
-        """A call with an id that the link has never used; its progress token too. `close` it."""
+        """A call with an id that the link has never used; its progress token too. `carried`, or else `close`, it."""
         call = Call(next(self._ids), ask, self.counts, caller, hears)
         self._open[call.id] = call
         return call
@@ -70,6 +71,13 @@ class Calls:
     def close(self, call: Call) -> None:
         """The call is over; progress of it is heard no more."""
         self._open.pop(call.id, None)
+
+    async def carried(self, call: Call, carry: Callable[[Call], Awaitable[Answer]]) -> Answer:
+        """What came of the call, which is closed whatever came."""
+        try:
+            return await carry(call)
+        finally:
+            self.close(call)
 
     @property
     def under_way(self) -> int:

@@ -129,11 +129,7 @@ class HttpConnection:
 
     async def ask(self, ask: Ask) -> Answer:
         """As `Channel.ask`."""
-        call = self._calls.open(ask)
-        try:
-            return await self.carry(call)
-        finally:
-            self._calls.close(call)
+        return await self._calls.carried(self._calls.open(ask), self.carry)
 
     async def carry(self, call: Call) -> Answer:
         """What came of the call. One that timed out is read on: closing its stream could stop it half-way."""

@@ -196,10 +196,7 @@ class Link:
         call = self._calls.open(ask, caller)
         meta = {**ask.meta, TOKEN: call.id} if TOKEN in ask.meta else ask.meta
         call.ask = ask.sent(agreement.params(ask.params, meta, caller), agreement.version)
-        try:
-            return await self._connection.carry(call)
-        finally:
-            self._calls.close(call)
+        return await self._calls.carried(call, self._connection.carry)
 
     async def _own(self, method: str, params: Mapping[str, Any]) -> Answer:
         """What the gateway itself wants to know, also while the link is coming up."""
@@ -207,11 +204,9 @@ class Link:
         if agreement is None:
             return NotSent(f"the upstream `{self.name}` is not there: {self.health.reason}")
         asked = agreement.params(params, {})
-        call = self._calls.open(Ask(method, asked, self._patience.start_s, agreement.version, name=params.get("uri")))
-        try:
-            return await self._connection.carry(call)
-        finally:
-            self._calls.close(call)
+        return await self._connection.ask(
+            Ask(method, asked, self._patience.start_s, agreement.version, name=params.get("uri"))
+        )
 
     async def _listen(self, params: Mapping[str, Any], hear: Hear) -> Answer:
         agreement = self._agreement
@@ -219,10 +214,7 @@ class Link:
             return NotSent("there is no connection")
         asked = agreement.params(params, {})
         call = self._calls.open(Ask("subscriptions/listen", asked, _LISTEN_S, agreement.version), hears=hear)
-        try:
-            return await self._connection.carry(call)
-        finally:
-            self._calls.close(call)
+        return await self._calls.carried(call, self._connection.carry)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """A notification of the client's own is passed on, if the server is of the older era."""
