@@ -33,6 +33,7 @@ from gateway.model.events import (
     PhaseMoved,
     ReceiptRecorded,
     Replayed,
+    RunMigrated,
     RunOpened,
     RunStopped,
 )
@@ -69,6 +70,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "attempt.resumed": RunState.RUNNING,
         **_SETTLING,
         "phase.moved": RunState.RUNNING,
+        "run.migrated": RunState.RUNNING,
         "run.stopped": RunState.STOPPED,
     },
     # A stopped run stays stopped: nothing new is asked, intended or moved, but what was under way is settled.
@@ -173,6 +175,10 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             if event.source != run.phase:
                 raise CorruptLedger(f"record `{record.id}` moves from `{event.source}`, the run is in `{run.phase}`")
             return run._replace(phase=event.target)
+        case RunMigrated():
+            if event.source != run.policy:
+                raise CorruptLedger(f"record `{record.id}` leaves another policy than the run is under")
+            return run._replace(policy=event.target)
         case RunStopped():
             return run._replace(stopped=event, stopped_seq=record.seq)
         case _:

@@ -62,6 +62,28 @@ class Charge(_Frozen):
 
     calls: int = Field(default=0, ge=0)
     mutations: int = Field(default=0, ge=0)
+    tokens: int = Field(default=0, ge=0)
+    """Of results: reserved at first, measured when the result is there."""
+    cost: int = Field(default=0, ge=0)
+    """In millionths."""
+    reviews: int = Field(default=0, ge=0)
+    """How often a person was asked."""
+
+
+class Reservation(_Frozen):
+    """What is taken from an account that many runs share, in the transaction of the event that says so."""
+
+    rule: str
+    """The account, as verdicts cite it."""
+    account: str
+    """Which of its accounts: whose, and of which window."""
+    unit: str
+    amount: int
+    """Of `cost` in millionths."""
+    limit: int | None = None
+    """Beyond which nothing is reserved; None where it only counts."""
+    until: AwareDatetime | None = None
+    """The end of its window."""
 
 
 class Finding(_Frozen):
@@ -107,6 +129,18 @@ class RunOpened(_Frozen):
     predecessor: str | None = None
     expires_at: AwareDatetime | None = None
     attribution: dict[str, str] = {}
+    parent: str | None = None
+    """The run that this one was opened from, and without which it does not go on."""
+    delegated: tuple[str, ...] | None = None
+    """All the authority that it may have, however much its principal holds. None: no such ceiling."""
+
+
+class RunMigrated(_Frozen):
+    """The run goes on under another text of its policy, which says that running runs shall."""
+
+    kind: Literal["run.migrated"] = "run.migrated"
+    source: Digest
+    target: Digest
 
 
 class _Verdict(_Frozen):
@@ -123,8 +157,10 @@ class _Verdict(_Frozen):
     key: UsedKey | None = None
     checks: tuple[Finding, ...]
     observed: dict[str, Any] = {}
-    """What the run's own events do not hold: health, pins, holds elsewhere, probes with their times."""
+    """What the run's own events do not hold: health, pins, holds elsewhere, account levels, probes with their times."""
     attribution: dict[str, str] = {}
+    reported_tokens: int = 0
+    """Of the model, since its last call, as the client says. A claim."""
 
 
 class Denied(_Verdict):
@@ -169,8 +205,14 @@ class ApprovalRequested(_Verdict):
     rule: str
     role: str | None = None
     """The role that a reviewer must have; None for whoever holds the ledger."""
+    quorum: int = 1
+    """How many different people must say yes."""
+    self_review: bool = True
+    """Whether the principal of the run may answer."""
     expires_at: AwareDatetime
     reason: str
+    accounts: tuple[Reservation, ...] = ()
+    """What asking costs."""
 
 
 class IntentRecorded(_Verdict):
@@ -194,7 +236,13 @@ class IntentRecorded(_Verdict):
     edges: dict[str, str] = {}
     """Failure edge to phase, as the transition names them."""
     waived: tuple[str, ...] = ()
-    """Checks that refused, and were overruled by the policy's `observe` mode."""
+    """Checks that refused, and were overruled by `observe`, of the policy or of the rule."""
+    accounts: tuple[Reservation, ...] = ()
+    """What is reserved on accounts that other runs share; given back when it is proven that nothing happened."""
+    data_class: str | None = None
+    """Of the result, by the registry."""
+    retry: Literal["any", "unsent", "never"] = "any"
+    """Whether the run may make an equal call again."""
 
 
 class AttemptResumed(_Verdict):
@@ -227,6 +275,10 @@ class ReceiptRecorded(_Frozen):
     duration_s: float | None = None
     late: bool = False
     """It came after the attempt had been recorded as unknown."""
+    failure: str | None = None
+    """Of an error: its kind, where the registry tells it from others (`conflict`, `invalid`, `denied`)."""
+    tokens: int | None = None
+    """Of the result, as measured: a quarter of its bytes. It takes the place of what was reserved."""
     by: Who | None = None
     reason: str | None = None
 
@@ -343,6 +395,7 @@ Verdict: TypeAlias = Denied | Replayed | Held | ApprovalRequested | IntentRecord
 
 Event: TypeAlias = Annotated[
     RunOpened
+    | RunMigrated
     | Denied
     | Replayed
     | Held

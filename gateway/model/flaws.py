@@ -9,8 +9,30 @@ from typing import Any, Literal, TypeAlias
 Place: TypeAlias = tuple[str | int, ...]
 """Steps from the root of a file's value to one of its parts."""
 
-BUILT_IN_RULES = ("default-deny", "pin", "budgets.calls", "budgets.mutations", "budgets.elapsed_s", "stops.deadline_s")
-"""What a verdict may cite as its rule, beside the transitions and forbids of the policy."""
+BUILT_IN_RULES = (
+    "default-deny",
+    "pin",
+    "budgets.calls",
+    "budgets.mutations",
+    "budgets.tokens",
+    "budgets.cost",
+    "budgets.reviews",
+    "budgets.reported_tokens",
+    "budgets.elapsed_s",
+    "stops.deadline_s",
+)
+"""What a verdict may cite as its rule, beside the transitions, forbids, accounts and rates of the policy."""
+
+
+def account_rule(name: str) -> str:
+    """How a verdict cites an account."""
+    return f"accounts.{name}"
+
+
+def rate_rule(pattern: str) -> str:
+    """How a verdict cites the rate of the tools that a registry entry names."""
+    return f"tools.{pattern}.rate"
+
 
 
 class Flaw(ValueError):
@@ -62,16 +84,41 @@ PHASES_NAMED: tuple[Place, ...] = (
 
 VERIFIERS_NAMED: tuple[Place, ...] = (
     ("transitions", "*", "verify"),
+    ("transitions", "*", "preconditions", "*"),
     ("success", "evidence", "*"),
     ("cases", "*", "given", "stale", "*"),
 )
 
-EXPRESSIONS: Mapping[Place, Literal["transition", "verifier"]] = {
+Kind: TypeAlias = Literal["transition", "verifier", "probe"]
+"""Of an expression: what it may name. `VARIABLES` in `kernel/conditions.py` has the three lists."""
+
+EXPRESSIONS: Mapping[Place, Kind] = {
     ("transitions", "*", "when", "*"): "transition",
+    ("transitions", "*", "approval", "when", "*"): "transition",
     ("forbid", "*", "when", "*"): "transition",
     ("verifiers", "*", "pass", "*"): "verifier",
+    ("tools", "*", "failures", "*", "*"): "verifier",
+    ("tools", "*", "idempotency", "query", "happened", "*"): "verifier",
+    ("tools", "*", "idempotency", "query", "absent", "*"): "verifier",
 }
-"""Where a policy holds an expression, and of which kind."""
+"""Where a policy holds a condition, and of which kind."""
+
+FORMULAS: Mapping[Place, Kind] = {
+    ("verifiers", "*", "probe", "arguments_from", "*"): "probe",
+    ("verifiers", "*", "scope_from", "*"): "verifier",
+    ("transitions", "*", "compensation", "arguments_from", "*"): "verifier",
+    ("tools", "*", "compensation", "arguments_from", "*"): "verifier",
+    ("tools", "*", "idempotency", "query", "probe", "arguments_from", "*"): "probe",
+}
+"""Where a policy holds an expression that gives any value, and of which kind."""
+
+_CASE_KEYS: Mapping[Place, str] = {
+    ("cases", "*", "given", "evidence", "*"): "verifiers",
+    ("cases", "*", "given", "scope", "*"): "verifiers",
+    ("cases", "*", "given", "probes", "*"): "verifiers",
+    ("cases", "*", "given", "accounts", "*"): "accounts",
+}
+"""Where a case has keys that are names, and which part of the policy defines them."""
 
 
 def flaws(policy: Mapping[str, Any]) -> Iterator[Flaw]:
@@ -81,10 +128,14 @@ def flaws(policy: Mapping[str, Any]) -> Iterator[Flaw]:
     verifiers = _keys(policy.get("verifiers", {}))
     yield from _unknown(_named(policy, PHASES_NAMED), "phase", phases)
     yield from _unknown(_named(policy, VERIFIERS_NAMED), "verifier", verifiers)
-    for place, _ in parts(policy, ("cases", "*", "given", "evidence", "*")):
-        if place[-1] not in verifiers:
-            yield UnknownName(place, str(place[-1]), "verifier", verifiers, in_key=True)
-    known = (*(name for _, name in rules), *BUILT_IN_RULES)
+    for pattern, part in _CASE_KEYS.items():
+        defined = _keys(policy.get(part, {}))
+        for place, _ in parts(policy, pattern):
+            if place[-1] not in defined:
+                yield UnknownName(place, str(place[-1]), part.removesuffix("s"), defined, in_key=True)
+    accounts = (account_rule(name) for name in _keys(policy.get("accounts", {})))
+    rates = (rate_rule(name) for name in _keys(policy.get("tools", {})))
+    known = (*(name for _, name in rules), *accounts, *rates, *BUILT_IN_RULES)
     yield from _unknown(_named(policy, (("cases", "*", "expect", "rule"),)), "rule", known)
     yield from _repeated(rules, "rule")
     yield from _repeated(list(texts(policy, ("cases", "*", "name"))), "case")

@@ -12,3 +12,5 @@ class Principal:
     tenant: str = "local"
     roles: frozenset[str] = field(default_factory=frozenset)
     """Roles as the identity source states them; what they may do is policy's to say."""
+    scopes: frozenset[str] = field(default_factory=frozenset)
+    """What the credential that they came with was issued for, in the words of its issuer."""

@@ -64,6 +64,8 @@ class Proposal:
     """None for a call of its own."""
     spelled: bytes | None = field(default=None, repr=False, compare=False)
     """The arguments in canonical form, where whoever made the digest has kept it."""
+    reported_tokens: int = 0
+    """Of the model, since its last call, as the client says. A claim: only a soft budget counts it."""
 
     def within(self, run: str, more: Mapping[str, Any], resumes: Resume | None) -> "Proposal":
         """The same proposal, made in that run."""
@@ -80,4 +82,5 @@ class Proposal:
             more,
             resumes,
             self.spelled,
+            self.reported_tokens,
         )

@@ -31,7 +31,8 @@ def keyed(
     proposal: Proposal, rules: Rules, tool: Tool, attempt: str
 ) -> tuple[Mapping[str, Any], dict[str, Any], dict[str, str]]:
     """Arguments, `_meta` and headers, with our key where the registry says that the upstream honours one."""
-    place = rules.ruled(tool).registered.rule.idempotency_key
+    told = rules.ruled(tool).registered.rule.idempotency
+    place = told.key if told is not None else None
     arguments: Mapping[str, Any] = proposal.arguments
     if place is None:
         return arguments, {}, {}

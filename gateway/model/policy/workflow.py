@@ -6,96 +6,74 @@ Plain data. `kernel/rules.py` compiles it, `outbound/policy_files.py` reads it, 
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from gateway.model.events import Effect
-from gateway.model.flaws import UnknownName as UnknownName
+from gateway.model.events import Effect, Outcome
 from gateway.model.flaws import flaws
+from gateway.model.policy.cases import Case
+from gateway.model.policy.parts import (
+    Authority,
+    Cost,
+    Expression,
+    Formula,
+    Glob,
+    Limits,
+    Mode,
+    Name,
+    Part,
+    ProbeCall,
+)
+from gateway.model.policy.registry import Compensation, ToolRule, Window
 
-NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
-MAX_EXPRESSION = 4000
-"""Characters of one expression, which a reviewer must still be able to read."""
-
-Name: TypeAlias = Annotated[str, Field(pattern=NAME_PATTERN)]
-"""A letter, then letters, digits, `_`, `.` and `-`; at most 64 characters."""
-Glob: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
-"""A tool or principal name; `*` stands for any run of characters, nothing else is special."""
-Authority: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
-"""A word of the policy's own, such as `repo:write`; grants give it, transitions and tools need it."""
-Expression: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_EXPRESSION)]
-"""A CEL expression of type bool. What it may name stands in `VARIABLES` of `kernel/conditions.py`."""
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class KeyPlace(_Part):
-    """Where the upstream takes our idempotency key. Exactly one of the three."""
-
-    argument: str | None = None
-    """An argument of the tool."""
-    header: str | None = None
-    """A header of the HTTP request."""
-    meta: str | None = None
-    """A key of the request's `_meta`."""
-
-    @model_validator(mode="after")
-    def _one(self) -> "KeyPlace":
-        if sum(place is not None for place in (self.argument, self.header, self.meta)) != 1:
-            raise ValueError("name exactly one of `argument`, `header` and `meta`")
-        return self
+Edge: TypeAlias = Literal["error", "conflict", "invalid", "denied", "verification_failed", "timeout_unknown"]
+"""What may go wrong with a call that was sent."""
 
 
-class ToolRule(_Part):
-    """What the registry says of the tools that the pattern names; silence means the cautious default."""
-
-    effect: Effect | None = None
-    """`read`, `write` or `destructive`. Inferred where not said, from the name and the annotations, towards caution."""
-    permissions: tuple[Authority, ...] = ()
-    """Authority that any use of the tool needs."""
-    timeout_s: float = Field(default=60.0, gt=0, le=86_400)
-    """How long a call may take; then its outcome is unknown, unless it only reads."""
-    grace_s: float = Field(default=30.0, ge=0, le=86_400)
-    """How long after the timeout the upstream may still act on the call."""
-    repeat: Literal["hold", "replay", "new"] = "hold"
-    """`hold`: an equal call waits for the first; `replay`: never twice in a run; `new`: equal calls may overlap."""
-    arguments_schema: Literal["enforce", "observe"] = Field(default="enforce", alias="schema")
-    """Real servers are laxer than their schemas; `observe` records a violation and lets it pass."""
-    idempotency_key: KeyPlace | None = None
-    """Where the upstream takes our key, if it honours one."""
-    pin: str | None = None
-    """Digest of the definition; another definition is withheld."""
-
-
-class Phase(_Part):
+class Phase(Part):
     """A named state of the workflow."""
 
     description: str = ""
     """What the run is about while it is in this phase."""
+    ends: Literal["infeasible", "policy_denied", "human_escalation"] | None = None
+    """A run that comes here is over, as this. Success is no phase: it is proven, by `success`."""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """As what a run ends here; None where it goes on."""
+        return None if self.ends is None else Outcome(self.ends)
 
 
-class Spend(_Part):
-    """What a transition takes from the budgets."""
+class Spend(Part):
+    """What a transition takes from the budgets and accounts."""
 
     calls: int = Field(default=1, ge=0)
     """One where not said."""
     mutations: int | None = Field(default=None, ge=0)
     """One where not said and the tool is no read."""
+    tokens: int | None = Field(default=None, ge=0)
+    """The most that the result has; the tool's `result_tokens` where not said. What is not used is given back."""
+    cost: Cost | None = None
+    """The tool's own where not said."""
 
 
-class ApprovalRule(_Part):
+class ApprovalRule(Part):
     """A person must agree to this exact action."""
 
     reason: str = "policy asks for a person"
     """What the reviewer and the agent read, in one sentence."""
+    when: tuple[Expression, ...] = ()
+    """Asks only if all hold; one that cannot be judged asks. Always where nothing is said."""
     role: str | None = None
     """The role that a reviewer must have; whoever holds the ledger where not said."""
+    quorum: int = Field(default=1, ge=1, le=16)
+    """How many different people must say yes; one no is enough for a no."""
+    self_review: bool = False
+    """Whether the principal of the run may answer. For one person on one machine, whose agent acts as that person."""
     expires_s: float = Field(default=86_400.0, gt=0, le=30 * 86_400)
     """How long the question stands, and then the answer."""
 
 
-class Transition(_Part):
+class Transition(Part):
     """The contract under which a tool may be used."""
 
     name: Name
@@ -107,59 +85,70 @@ class Transition(_Part):
     sources: tuple[Name, ...] = Field(default=(), alias="from")
     """Phases in which it is legal; any where not said."""
     when: tuple[Expression, ...] = ()
-    """CEL expressions over `args`, `run`, `principal`, `tool`, `evidence` and `now`; all must hold."""
+    """CEL expressions over `args`, `run`, `principal`, `tool`, `evidence`, `accounts`, `values` and `now`; all must
+    hold."""
+    preconditions: tuple[Name, ...] = ()
+    """Verifiers that are asked afresh before the call is sent, and must pass. What happens between their answer and the
+    call is not seen."""
     authority: tuple[Authority, ...] = ()
     """What the principal must hold, by the policy's grants."""
     charge: Spend = Spend()
     """What it takes from the budgets."""
     timeout_s: float | None = Field(default=None, gt=0, le=86_400)
     """In place of the tool's own."""
+    retry: Literal["any", "unsent", "never"] = "any"
+    """Whether a run may make an equal call again: whatever came of the first; only if the first is known not to have
+    happened; or not at all. The gateway itself never sends a call twice."""
+    max_attempts: int | None = Field(default=None, ge=1)
+    """How often a run may send equal calls; no limit where not said."""
     verify: Name | None = None
     """The verifier whose pass it needs; only then has the run moved on."""
     target: Name | None = Field(default=None, alias="to")
     """The phase that it leads to, by its receipt or, if it names a verifier, by the evidence."""
-    on: dict[Literal["error", "verification_failed", "timeout_unknown"], Name] = {}
+    on: dict[Edge, Name] = {}
     """Failure edges: what went wrong, and the phase that the run is in then."""
+    compensation: Compensation | None = None
+    """The call that undoes it, in place of the tool's own."""
     approval: ApprovalRule | None = None
     """Asks a person before anything is sent."""
+    mode: Mode | None = None
+    """`observe`: what it would refuse is recorded and passes. The policy's own mode where not said."""
 
 
-class Forbid(_Part):
+class Forbid(Part):
     """What is never allowed, whatever else is said."""
 
     name: Name
     """What verdicts cite."""
     tools: tuple[Glob, ...] = ("*",)
     """The tools that it is about, by pattern."""
+    effect: tuple[Effect, ...] = ()
+    """Only tools of these effects; any where not said."""
     when: tuple[Expression, ...] = ()
     """All must hold for it to forbid; one that cannot be judged counts as holding."""
     reason: str = "policy forbids this"
     """What the agent reads, in one sentence."""
     final: bool = False
     """The denial ends the run as `policy_denied`."""
+    mode: Mode | None = None
+    """`observe`: what it would forbid is recorded and passes. The policy's own mode where not said."""
 
 
-class Grant(_Part):
+class Grant(Part):
     """Who may do what."""
 
     principal: Glob = "*"
     tenant: Glob = "*"
     roles: tuple[str, ...] = ()
     """All of these roles are needed; empty for none."""
+    scopes: tuple[str, ...] = ()
+    """All of these scopes must be on what the principal came with; empty for none."""
     authority: tuple[Authority, ...]
     """What whoever fits the lines above may do."""
 
 
-class ProbeCall(_Part):
-    """A read of the world by a tool of an upstream; it is no proposal and charges nothing."""
-
-    tool: str
-    """Its name as agents would call it."""
-    arguments: dict[str, Any] = {}
-
-
-class Verifier(_Part):
-    """A named check of a postcondition."""
+class Verifier(Part):
+    """A named check of a state of the world."""
 
     probe: ProbeCall
     """How it looks."""
@@ -170,37 +159,64 @@ class Verifier(_Part):
     """Tools whose mutations make its evidence stale."""
     scope: dict[str, Any] = {}
     """Said along with each verdict: which tests, which environment."""
+    scope_from: dict[Name, Formula] = {}
+    """The same, each as a CEL expression over `result` and `args`: the revision that was tested, say."""
     signature: tuple[str, ...] = ()
     """Fields of the probe's `structuredContent` that tell one failure from another; no durations and the like."""
 
 
-class Budgets(_Part):
-    """Hard limits of one run; no limit where not said."""
+class Budgets(Limits):
+    """Limits of one run; no limit where not said."""
 
-    calls: int | None = Field(default=None, ge=0)
-    mutations: int | None = Field(default=None, ge=0)
     elapsed_s: float | None = Field(default=None, gt=0, le=366 * 86_400)
     """Since the run was opened."""
+    reported_tokens: int | None = Field(default=None, ge=0)
+    """Of the model, as the client reports them; a claim, so this one is soft."""
+    warn_at: float = Field(default=0.8, gt=0, le=1)
+    """The part of a budget from which results carry a warning."""
 
 
-class RepeatedState(_Part):
+class AccountRule(Part):
+    """A budget that many runs share."""
+
+    per: tuple[
+        Annotated[str, Field(pattern=r"^(tenant|principal|tool|upstream|workflow|args\.[A-Za-z_][A-Za-z0-9_]{0,63})$")],
+        ...,
+    ] = ("tenant",)
+    """What has an account of its own: `tenant`, `principal`, `tool`, `upstream`, `workflow`, or an argument such as
+    `args.to`. Nothing for one account for all."""
+    window: Window = "day"
+    """When it begins anew, by the calendar in UTC."""
+    tools: tuple[Glob, ...] = ("*",)
+    """The calls that it is about, by pattern."""
+    effect: tuple[Effect, ...] = ()
+    """Only tools of these effects; any where not said."""
+    limit: Limits = Limits()
+    """What may be spent in a window. Without any limit it only counts, for conditions to read."""
+    warn_at: float = Field(default=0.8, gt=0, le=1)
+    """The part of a limit from which results carry a warning."""
+    mode: Mode | None = None
+    """`observe`: what it would refuse is recorded and passes. The policy's own mode where not said."""
+
+
+class RepeatedState(Part):
     """The same failure so often, without new evidence between, ends the run."""
 
     after: int = Field(default=3, ge=2)
 
 
-class Stops(_Part):
+class Stops(Part):
     """When a run is over, beside success and exhausted budgets."""
 
     deadline_s: float | None = Field(default=None, gt=0, le=366 * 86_400)
     """Since the run was opened."""
     repeated_state: RepeatedState | None = None
     """Ends a run that goes round in circles."""
-    final_denials: tuple[Literal["phase", "authority", "conditions", "tool"], ...] = ()
+    final_denials: tuple[Literal["phase", "authority", "conditions", "preconditions", "tool"], ...] = ()
     """Checks whose refusal ends the run as `policy_denied`."""
 
 
-class Success(_Part):
+class Success(Part):
     """The run's goal is reached when all of this holds."""
 
     evidence: tuple[Name, ...] = Field(min_length=1)
@@ -208,78 +224,32 @@ class Success(_Part):
     phase: Name | None = None
 
 
-class GivenTool(_Part):
-    """A tool as a case imagines it."""
+class Shared(Part):
+    """What several workflows have in common; each of them names the file in its `include`."""
 
-    input_schema: dict[str, Any] = Field(default={"type": "object"}, alias="inputSchema")
-    annotations: dict[str, Any] = {}
-    """As the server would send them: `readOnlyHint`, `destructiveHint`."""
-
-
-class Given(_Part):
-    """The state in which a case asks; what is left out is as in a run just opened."""
-
-    phase: Name | None = None
-    principal: str = "local:user"
-    tenant: str = "local"
-    roles: tuple[str, ...] = ()
-    calls: int = Field(default=0, ge=0)
-    """Spent so far."""
-    mutations: int = Field(default=0, ge=0)
-    """Spent so far."""
-    elapsed_s: float = Field(default=0.0, ge=0)
-    """Since the run was opened."""
-    evidence: dict[Name, Literal["pass", "fail", "inconclusive"]] = {}
-    """The last verdict of each verifier, fresh where it is not in `stale`."""
-    stale: tuple[Name, ...] = ()
-    """Verifiers whose evidence a later mutation has overtaken."""
-    tool: GivenTool = GivenTool()
+    grants: tuple[Grant, ...] = ()
+    """Who may do what; after the workflow's own."""
+    tools: dict[Glob, ToolRule] = {}
+    """The registry, by pattern; after the workflow's own, so that those count first."""
+    accounts: dict[Name, AccountRule] = {}
+    """Budgets that many runs share. The same name means the same account, in whichever workflow."""
+    values: dict[Name, Any] = {}
+    """Named constants, which expressions read as `values.NAME`."""
 
 
-class CaseCall(_Part):
-    """What the agent asks in a case."""
-
-    tool: str
-    arguments: dict[str, Any] = {}
-
-
-class Expect(_Part):
-    """What must come of it; each field that is given is compared."""
-
-    outcome: Literal[
-        "allowed",
-        "denied",
-        "invalid_arguments",
-        "needs_approval",
-        "tool_withheld",
-        "policy_denied",
-        "budget_exhausted",
-        "deadline_missed",
-    ]
-    """`policy_denied`: the denial is final and ends the run."""
-    check: str | None = None
-    """The check that refused."""
-    rule: str | None = None
-    """The transition, forbid rule or budget that decided."""
-
-
-class Case(_Part):
-    """A test of the policy, in the policy: state and call, and the verdict that is expected."""
-
-    name: str
-    given: Given = Given()
-    call: CaseCall
-    expect: Expect
-
-
-class Policy(_Part):
+class Policy(Shared):
     """One workflow."""
 
     workflow: Name
     """What a run names to be judged by this policy."""
     description: str = ""
-    mode: Literal["enforce", "observe"] = "enforce"
+    include: tuple[str, ...] = ()
+    """Files of a registry, of accounts, grants or values, which this one shares with others; relative to this file."""
+    mode: Mode = "enforce"
     """`observe` records what would have been refused and lets it pass; repeats and holds always bind."""
+    migrate: bool = False
+    """Whether runs that are under way go on under this policy when it is loaded anew; else under the one that they
+    began with."""
     annotations: Literal["tighten", "trust"] = "tighten"
     """Whether `readOnlyHint` may make a tool a read. `tighten`: hints of a server only ever add caution."""
     grants: tuple[Grant, ...] = ()

@@ -1,0 +1,124 @@
+"""What the registry says of tools: effect, permissions, idempotency, time, rate, cost, data, reversibility, pin."""
+
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from gateway.model.events import Effect
+from gateway.model.policy.parts import Authority, Cost, Expression, Formula, Name, Part, ProbeCall
+
+Failure: TypeAlias = Literal["conflict", "invalid", "denied"]
+"""Kinds of error answers that a policy may tell apart; any other is `error`."""
+
+Window: TypeAlias = Literal["minute", "hour", "day", "month", "ever"]
+"""Of the calendar, in UTC."""
+
+
+class KeyPlace(Part):
+    """Where the upstream takes our idempotency key. Exactly one of the three."""
+
+    argument: str | None = None
+    """An argument of the tool."""
+    header: str | None = None
+    """A header of the HTTP request."""
+    meta: str | None = None
+    """A key of the request's `_meta`."""
+
+    @model_validator(mode="after")
+    def _one(self) -> "KeyPlace":
+        if sum(place is not None for place in (self.argument, self.header, self.meta)) != 1:
+            raise ValueError("name exactly one of `argument`, `header` and `meta`")
+        return self
+
+
+class StatusQuery(Part):
+    """How it is found out whether a call happened."""
+
+    probe: ProbeCall
+    """A read, by the arguments of the call."""
+    happened: tuple[Expression, ...] = Field(min_length=1)
+    """CEL over `result` and `args`: all hold if it happened, and the answer speaks of this very call."""
+    absent: tuple[Expression, ...] = ()
+    """All hold if it did not happen. Where not said, nothing proves that."""
+    timeout_s: float = Field(default=30.0, gt=0, le=3_600)
+
+
+class Idempotency(Part):
+    """What happens if the same call comes twice, and how that is known."""
+
+    kind: Literal["natural", "key", "query", "none"]
+    """`natural`: twice is as once; `key`: the upstream honours ours; `query`: it can be asked; `none`: neither."""
+    key: KeyPlace | None = None
+    """Where the key goes, for `key`."""
+    valid_s: float | None = Field(default=None, gt=0)
+    """How long the upstream remembers a key, for `key`."""
+    query: StatusQuery | None = None
+    """How to ask, for `query`."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Idempotency":
+        for kind, given in (("key", self.key), ("query", self.query)):
+            if (self.kind == kind) != (given is not None):
+                raise ValueError(f"`kind: {kind}` and the key `{kind}` go together")
+        return self
+
+
+class Rate(Part):
+    """How often a tool may be called in a window."""
+
+    calls: int = Field(ge=0)
+    per: Window = "minute"
+    by: tuple[Literal["tenant", "principal"], ...] = ("tenant", "principal")
+    """Whose calls are counted together; nothing for everybody's."""
+
+
+class Compensation(Part):
+    """A call that undoes another one."""
+
+    tool: str
+    """Its name as agents would call it."""
+    arguments: dict[str, Any] = {}
+    arguments_from: dict[str, Formula] = {}
+    """Further arguments, each as a CEL expression over `args` and `result` of the call that is to be undone."""
+
+
+class ToolRule(Part):
+    """What the registry says of the tools that the pattern names; silence means the cautious default."""
+
+    effect: Effect | None = None
+    """`read`, `write` or `destructive`. Inferred where not said, from the name and the annotations, towards caution."""
+    permissions: tuple[Authority, ...] = ()
+    """Authority that any use of the tool needs."""
+    input_schema: dict[str, Any] | None = Field(default=None, alias="input")
+    """JSON Schema of its arguments, by which conditions are checked where no server can be asked. The server's own is
+    what calls are judged by."""
+    output_schema: dict[str, Any] | None = Field(default=None, alias="output")
+    """JSON Schema of its `structuredContent`, by which verifiers are checked where no server can be asked."""
+    idempotency: Idempotency | None = None
+    """Inferred where not said: reads are natural, all else is `none`."""
+    timeout_s: float = Field(default=60.0, gt=0, le=86_400)
+    """How long a call may take; then its outcome is unknown, unless it only reads."""
+    grace_s: float = Field(default=30.0, ge=0, le=86_400)
+    """How long after the timeout the upstream may still act on the call."""
+    repeat: Literal["hold", "replay", "new"] = "hold"
+    """`hold`: an equal call waits for the first; `replay`: never twice in a run; `new`: equal calls may overlap."""
+    arguments_schema: Literal["enforce", "observe"] = Field(default="enforce", alias="schema")
+    """Real servers are laxer than their schemas; `observe` records a violation and lets it pass."""
+    rate: Rate | None = None
+    """No limit where not said."""
+    cost: Cost = 0.0
+    """Of each call."""
+    result_tokens: int | None = Field(default=None, ge=0)
+    """The most that a result has, which is what a budget of tokens reserves. Without it that budget is soft."""
+    data_class: Name | None = None
+    """What its results are, in a word of the policy's own such as `internal`; a run remembers which it has seen."""
+    reversible: Literal["yes", "compensate", "no"] | None = None
+    """Inferred where not said: a read needs no undoing, `compensation` makes it `compensate`, all else cannot be."""
+    compensation: Compensation | None = None
+    """The call that undoes it."""
+    failures: dict[Failure, tuple[Expression, ...]] = {}
+    """Kinds of its error answers, each by CEL over `result` and `args` of which all must hold; the first counts."""
+    version: str | None = None
+    """For people; of the server or the tool."""
+    pin: str | None = None
+    """Digest of the definition; another definition is withheld. `counterfoil pin` writes it."""
