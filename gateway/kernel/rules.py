@@ -82,7 +82,7 @@ class Rules:
         asking: tuple[Transition | Forbid, ...] = (*forbids, *transitions)
         asked = [expression for rule in asking for expression in rule.when]
         reads = frozenset(root for one in asked for root in self.condition("transition", one).roots)
-        return Ruled(found, is_pinned(found), transitions, forbids, reads)
+        return Ruled(found, is_pinned(tool, self.policy), transitions, forbids, reads)
 
     def condition(self, kind: Literal["transition", "verifier"], expression: str) -> Condition:
         """The compiled form of an expression that stands in the policy."""

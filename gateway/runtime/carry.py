@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from gateway.kernel.reduce import CorruptLedger
-from gateway.kernel.registry import as_pinned
+from gateway.kernel.registry import is_pinned
 from gateway.kernel.rules import Rules
 from gateway.kernel.verify import observe, question, settle
 from gateway.model.answer import Shown
@@ -136,7 +136,7 @@ class Carrier:
         started, begun = utc(self._clock.now()), self._clock.monotonic()
         tool = await self._upstreams.tool(asked.rule.probe.tool)
         answer: Answer = NotSent(f"no upstream offers `{asked.rule.probe.tool}` as policy pins it")
-        if tool is not None and as_pinned(tool, rules.policy):
+        if tool is not None and is_pinned(tool, rules.policy):
             probe = asked.rule.probe.arguments
             answer = await self._upstreams.call(Dispatch(tool, probe, asked.rule.timeout_s, meta=trace.carrier()))
         elapsed = self._clock.monotonic() - begun

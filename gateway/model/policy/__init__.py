@@ -18,6 +18,7 @@ from gateway.model.policy.registry import Compensation as Compensation
 from gateway.model.policy.registry import Failure as Failure
 from gateway.model.policy.registry import Idempotency as Idempotency
 from gateway.model.policy.registry import KeyPlace as KeyPlace
+from gateway.model.policy.registry import Pin as Pin
 from gateway.model.policy.registry import Rate as Rate
 from gateway.model.policy.registry import StatusQuery as StatusQuery
 from gateway.model.policy.registry import ToolRule as ToolRule

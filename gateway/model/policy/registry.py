@@ -120,5 +120,12 @@ class ToolRule(Part):
     """Kinds of its error answers, each by CEL over `result` and `args` of which all must hold; the first counts."""
     version: str | None = None
     """For people; of the server or the tool."""
-    pin: str | None = None
-    """Digest of the definition; another definition is withheld. `counterfoil pin` writes it."""
+
+
+class Pin(Part):
+    """A tool as it was when somebody looked at it and found it right. `counterfoil pin` writes it."""
+
+    digest: str
+    """Of what is pinned of the definition."""
+    definition: dict[str, Any]
+    """What is pinned of it: name, title, description, schemas and annotations, for saying what is another now."""

@@ -23,7 +23,7 @@ from gateway.model.policy.parts import (
     Part,
     ProbeCall,
 )
-from gateway.model.policy.registry import Compensation, ToolRule, Window
+from gateway.model.policy.registry import Compensation, Pin, ToolRule, Window
 
 Edge: TypeAlias = Literal["error", "conflict", "invalid", "denied", "verification_failed", "timeout_unknown"]
 """What may go wrong with a call that was sent."""
@@ -235,6 +235,8 @@ class Shared(Part):
     """Budgets that many runs share. The same name means the same account, in whichever workflow."""
     values: dict[Name, Any] = {}
     """Named constants, which expressions read as `values.NAME`."""
+    pins: dict[str, Pin] = {}
+    """Tools, by their exact names, as they must be defined; one that is defined otherwise is withheld."""
 
 
 class Policy(Shared):
@@ -252,6 +254,8 @@ class Policy(Shared):
     began with."""
     annotations: Literal["tighten", "trust"] = "tighten"
     """Whether `readOnlyHint` may make a tool a read. `tighten`: hints of a server only ever add caution."""
+    unpinned: Literal["allow", "withhold"] = "allow"
+    """What becomes of a tool that `pins` does not name."""
     grants: tuple[Grant, ...] = ()
     """Who may do what; nobody holds any authority that no grant gives."""
     tools: dict[Glob, ToolRule] = {}
