@@ -52,6 +52,13 @@ def answer(
         raise NotAwaiting(f"approval `{approval_id}` expired at {approval.expires_at.isoformat(timespec='seconds')}")
     if run.stopped is not None:
         raise NotAwaiting(f"run `{run.id}` is over ({run.stopped.outcome})")
+    if (by.tenant, by.id) in approval.agreed:
+        raise NotAwaiting(f"`{by.id}` has said yes to `{approval_id}` already; {approval.quorum} different people must")
+    asking = run.principal
+    if not approval.self_review and asking is not None and (asking.tenant, asking.id) == (by.tenant, by.id):
+        raise NotAwaiting(
+            f"`{by.id}` asked for `{approval_id}` and may not answer it; `self_review: true` in the policy would allow it"
+        )
     if approval.role is not None and approval.role not in by.roles:
         raise NotAwaiting(f"approval `{approval_id}` needs a reviewer with the role `{approval.role}`")
     return ApprovalDecided(

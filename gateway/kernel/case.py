@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from gateway.kernel.registry import Registered
-from gateway.kernel.rules import Ruled, Rules
+from gateway.kernel.rules import Ruled, Rules, held_by
 from gateway.model.canonical import Digest
-from gateway.model.events import Charge, Finding, Outcome
-from gateway.model.policy import Transition
+from gateway.model.events import Charge, Finding, Outcome, Reservation
+from gateway.model.policy import Mode, Transition
 from gateway.model.proposal import Proposal
 from gateway.model.run import Run, Tracked
 from gateway.model.spelling import kept
@@ -27,6 +27,25 @@ class Observed:
     """Salted digest of that definition."""
     held: Tracked | None = None
     """An attempt, in any run, that holds an equal effect."""
+    levels: Mapping[tuple[str, str], int] | None = None
+    """What stands on the accounts that the call falls under, by account and unit; None: nobody has looked."""
+    probes: Mapping[str, "Probed"] = field(default_factory=dict)
+    """What preconditions found, by verifier."""
+    parent: Literal["running", "over"] | None = None
+    """How the run stands that this one was opened from; None where there is none."""
+    salt: bytes = b""
+    """The ledger's, under which arguments are cited in the names of accounts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a verifier found when it was asked before a call."""
+
+    verdict: Literal["pass", "fail", "inconclusive"]
+    says: str
+    started_at: datetime
+    artifact: Digest | None = None
+    """Of the probe's answer."""
 
 
 class Case(NamedTuple):
@@ -69,6 +88,20 @@ class Case(NamedTuple):
         return self.tool.charge(self.transition)
 
     @property
+    def authority(self) -> frozenset[str]:
+        """What the principal may do in this run: all that the grants give it, under the ceiling of the run's parent."""
+        asked = ("held", self.proposal.principal, self.run.delegated)
+        return self.rules.once(asked, lambda: held_by(self.rules.policy, self.proposal.principal, self.run.delegated))
+
+    def mode(self, own: Mode | None) -> Mode:
+        """The mode of a rule that has this one of its own, or none."""
+        return own or self.rules.policy.mode
+
+    def observes(self, own: Mode | None) -> bool:
+        """Whether such a rule only observes."""
+        return self.mode(own) == "observe"
+
+    @property
     def elapsed_s(self) -> float:
         """Seconds since the run was opened."""
         return (self.now - self.run.opened_at).total_seconds() if self.run.opened_at else 0.0
@@ -109,6 +142,10 @@ class Refuse:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     final: bool = False
     retry_after_s: float | None = None
+    mode: Mode | None = None
+    """Of the rule that refuses, if it has one of its own."""
+    waived: tuple[Transition, ...] | None = None
+    """The transitions that are left if the refusal is only observed; None: as before the check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +173,19 @@ class Ask:
 
     transition: Transition
     action: Digest
+    accounts: tuple[Reservation, ...] = ()
+    """What asking costs."""
 
 
-Step = Pass | Refuse | Replay | Wait | Ask
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Nothing can be said before somebody has looked at the world."""
+
+    accounts: tuple[str, ...] = ()
+    """Accounts whose levels are wanted."""
+    probes: tuple[str, ...] = ()
+    """Verifiers that must be asked."""
+
+
+Step = Pass | Refuse | Replay | Wait | Ask | Gather
 Check = Callable[[Case], Step]

@@ -1,20 +1,24 @@
-"""The ten checks, each case -> step. Their order is `CHECKS` in `decide.py`; a check may rely on those before it."""
+"""The checks of what may be called: by whom, in which state, and how. Each is case -> step.
 
-from collections.abc import Mapping
+Their order is `CHECKS` in `decide.py`; a check may rely on those before it. What a call costs, and what hangs in the
+air, is checked in `spending.py`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from gateway.kernel.approve import action_digest, pending
-from gateway.kernel.case import Ask, Case, Refuse, Replay, Step, Wait, always, passed
+from gateway.kernel.case import Case, Gather, Pass, Refuse, Replay, Step, Wait, always, passed
 from gateway.kernel.conditions import Activation, Undecided
 from gateway.kernel.reduce import joined
-from gateway.kernel.registry import pin
-from gateway.kernel.rules import authority_of, forbids_for
+from gateway.kernel.registry import changed_parts, pin
+from gateway.kernel.rules import forbids_for
 from gateway.kernel.schema import Schema, Unenforceable, enforceable
-from gateway.kernel.values import values_of
+from gateway.kernel.values import accounts_of, values_of
 from gateway.model.events import Effect, Outcome
 from gateway.model.policy import Transition
 from gateway.model.proposal import KeySource
-from gateway.model.run import Attempt, AttemptState, Tracked
+from gateway.model.run import Attempt, AttemptState
 
 RETRY_S = 2.0
 """What `in_flight` and a budget that is only reserved suggest as a pause."""
@@ -95,6 +99,8 @@ def running(case: Case) -> Step:
     asking = case.proposal.principal
     if run.principal is not None and (run.principal.tenant, run.principal.id) != (asking.tenant, asking.id):
         return Refuse(f"run `{run.id}` belongs to another principal", rule="run.principal")
+    if case.observed.parent == "over":
+        return Refuse(f"the run `{run.parent}`, from which this one was opened, is over", rule="run.parent")
     if run.expires_at is not None and case.now >= run.expires_at:
         return Refuse(f"the run's authorization expired at {run.expires_at.isoformat(timespec='seconds')}")
     deadline_s = case.rules.policy.stops.deadline_s
@@ -115,7 +121,7 @@ UNNAMED = "default-deny"
 def known_tool(case: Case) -> Step:
     """An upstream offers the tool, it is as pinned, and some transition names it."""
     if case.ruled is None:
-        forbidden = _forbidden(case, values_of(case))  # said first: it may end the run, and says more
+        forbidden, _ = forbidden_by(case, values_of(case))  # said first: it may end the run, and says more
         if forbidden is not None:
             return forbidden
         return Refuse(f"no upstream offers a tool named `{case.proposal.tool[:128]}`", inputs={"tool": None})
@@ -147,18 +153,26 @@ def _unusable(case: Case) -> Step:
             retry_after_s=RETRY_S,
         )
     if not case.tool.pinned:
-        return Refuse(
-            "the tool's definition is not the one that policy pinned",
-            outcome=Outcome.TOOL_WITHHELD,
-            rule="pin",
-            inputs=inputs | {"pin": pin(known.tool.definition)},
-        )
-    forbidden = _forbidden(case, values_of(case))
+        return _withheld(case, inputs)
+    forbidden, _ = forbidden_by(case, values_of(case))
     if forbidden is not None:
         return forbidden
     final = "tool" in case.rules.policy.stops.final_denials
     reason = f"no transition of this policy allows `{known.tool.name}`, a {known.effect} tool"
     return Refuse(reason, rule=UNNAMED, inputs=inputs, final=final)
+
+
+def _withheld(case: Case, inputs: Mapping[str, Any]) -> Refuse:
+    """Never with the words that changed: a poisoned description must not reach the model by this way either."""
+    tool = case.known.tool
+    changed = changed_parts(tool, case.rules.policy)
+    reason = f"since it was pinned, its {listed(changed)} changed" if changed else "nobody has pinned it"
+    return Refuse(
+        f"`{tool.name}` is withheld: {reason}",
+        outcome=Outcome.TOOL_WITHHELD,
+        rule="pin",
+        inputs={**inputs, "pin": pin(tool.definition), "changed": list(changed)},
+    )
 
 
 _FITS = always("schema")
@@ -172,13 +186,13 @@ def schema(case: Case) -> Step:
     found = schema.violations(dict(case.proposal.arguments))
     if not found:
         return _FITS
-    listed: dict[str, Any] = {"violations": [{"path": one.path, "expected": one.expected} for one in found]}
+    violations: dict[str, Any] = {"violations": [{"path": one.path, "expected": one.expected} for one in found]}
     if case.known.rule.arguments_schema == "observe":
-        return passed("schema", listed)
+        return passed("schema", violations)
     first = f"{found[0].path}: {found[0].expected}"
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     hint = "; `schema: observe` in the tool's registry entry would let it pass"
-    return Refuse(first + more + hint, outcome=Outcome.INVALID_ARGUMENTS, inputs=listed)
+    return Refuse(first + more + hint, outcome=Outcome.INVALID_ARGUMENTS, inputs=violations)
 
 
 def _schema_of(case: Case) -> Schema | Step:
@@ -203,10 +217,11 @@ def _phase(case: Case) -> Step:
         return always("phase", {"phase": phase})._replace(candidates=_narrowed(case, legal))
     allowed = sorted({source for one in case.candidates for source in one.sources})
     return Refuse(
-        f"`{case.proposal.tool}` is not legal in phase `{phase}`; it is in {_listed(allowed)}",
+        f"`{case.proposal.tool}` is not legal in phase `{phase}`; it is in {listed(allowed)}",
         rule=case.candidates[0].name,
         inputs={"phase": phase, "legal_in": allowed},
         final="phase" in case.rules.policy.stops.final_denials,
+        **_lenient(case),
     )
 
 
@@ -215,26 +230,36 @@ def _narrowed(case: Case, left: tuple[Transition, ...]) -> tuple[Transition, ...
     return None if left == case.candidates else left
 
 
+def _lenient(case: Case) -> dict[str, Any]:
+    """The refusal of all candidates binds, unless one of them only observes: the call then passes under that one."""
+    observing = tuple(one for one in case.candidates if case.observes(one.mode))
+    if not observing:
+        return {"mode": "enforce"} if case.candidates else {}
+    return {"mode": "observe", "waived": observing}
+
+
 def authority(case: Case) -> Step:
     """The principal holds what tool and transition need."""
     # INVARIANT: of the checks before this one, only `phase` chooses among the candidates.
-    asked = ("authority", case.run.phase, case.proposal.principal)
+    asked = ("authority", case.run.phase, case.proposal.principal, case.run.delegated)
     return case.tool.once(asked, lambda: _authority(case))
 
 
 def _authority(case: Case) -> Step:
-    held = authority_of(case.rules.policy, case.proposal.principal)
+    held = case.authority
     inputs = {"held": sorted(held)}
     needed = set(case.known.rule.permissions)
     able = tuple(one for one in case.candidates if held.issuperset(needed | set(one.authority)))
     lacking = sorted((needed | set(case.candidates[0].authority if case.candidates else ())) - held)
     if able or not lacking:
         return always("authority", inputs)._replace(candidates=_narrowed(case, able))
+    by = "" if case.run.delegated is None else f" in a run that `{case.run.parent}` opened"
     return Refuse(
-        f"`{case.proposal.principal.id}` lacks the authority {_listed(lacking)}",
+        f"`{case.proposal.principal.id}` lacks the authority {listed(lacking)}{by}",
         rule=case.candidates[0].name if case.candidates else None,
         inputs=inputs | {"lacking": lacking},
         final="authority" in case.rules.policy.stops.final_denials,
+        **_lenient(case),
     )
 
 
@@ -244,38 +269,57 @@ _UNASKED = always("conditions")
 
 def conditions(case: Case) -> Step:
     """No forbid rule applies, and a transition's conditions hold; what cannot be judged denies."""
+    if (accounts := accounts_of(case)) and case.observed.levels is None:
+        return Gather(accounts=tuple(account for _, account in accounts))
     values = values_of(case)
-    forbidden = _forbidden(case, values)
+    forbidden, would = forbidden_by(case, values)
     if forbidden is not None:
         return forbidden
+    found = _chosen(case, values)
+    if would is None or isinstance(found, Refuse):
+        return found
+    return replace(would, waived=found.candidates)
+
+
+def _chosen(case: Case, values: Activation) -> Pass | Refuse:
+    """The first transition whose conditions hold, if any does."""
     tried: dict[str, str] = {}
     for position, transition in enumerate(case.candidates):
-        unmet = _unmet(case, transition.when, values)
-        if unmet is None:
-            found = always("conditions", {"unmet": tried}) if tried else _MET
-            return found._replace(candidates=case.candidates[position:]) if position else found
-        tried[transition.name] = _said(unmet)
-        if isinstance(unmet[1], Undecided):
+        found = unmet(case, transition.when, values)
+        if found is None:
+            step = always("conditions", {"unmet": tried}) if tried else _MET
+            return step._replace(candidates=case.candidates[position:]) if position else step
+        tried[transition.name] = said(found)
+        if isinstance(found[1], Undecided):
             break  # a later, laxer transition must not catch what this one could not judge
     if not case.candidates:
         return _UNASKED
     last = list(tried)[-1]
     final = "conditions" in case.rules.policy.stops.final_denials
-    return Refuse(tried[last], rule=last, inputs={"unmet": tried}, final=final)
+    left = case._replace(candidates=tuple(one for one in case.candidates if one.name in tried))
+    return Refuse(tried[last], rule=last, inputs={"unmet": tried}, final=final, **_lenient(left))
 
 
-def _forbidden(case: Case, values: Activation) -> Refuse | None:
-    """The first forbid rule that applies, or that cannot be judged."""
-    forbids = forbids_for(case.rules.policy, case.proposal.tool) if case.ruled is None else case.ruled.forbids
-    for forbid in forbids:
-        unmet = _unmet(case, forbid.when, values)
-        if unmet is None or isinstance(unmet[1], Undecided):
-            why = forbid.reason if unmet is None else f"{forbid.reason}: {_said(unmet)}"
-            return Refuse(why, rule=forbid.name, final=forbid.final)
-    return None
+def forbidden_by(case: Case, values: Activation) -> tuple[Refuse | None, Refuse | None]:
+    """The first forbid rule that applies, or that cannot be judged; and the first such that only observes."""
+    binding: Refuse | None = None
+    observed: Refuse | None = None
+    named = case.ruled.forbids if case.ruled is not None else forbids_for(case.rules.policy, case.proposal.tool, None)
+    for forbid in named:
+        found = unmet(case, forbid.when, values)
+        if found is not None and not isinstance(found[1], Undecided):
+            continue
+        why = forbid.reason if found is None else f"{forbid.reason}: {said(found)}"
+        if case.observes(forbid.mode):
+            observed = observed or Refuse(why, rule=forbid.name, mode="observe")
+        else:
+            binding = Refuse(why, rule=forbid.name, final=forbid.final, mode="enforce")
+            break
+    return binding, observed
 
 
-def _unmet(case: Case, when: tuple[str, ...], values: Activation) -> tuple[str, Undecided | None] | None:
+def unmet(case: Case, when: tuple[str, ...], values: Activation) -> tuple[str, Undecided | None] | None:
+    """The first of the conditions that does not hold, or cannot be judged."""
     for expression in when:
         held = case.rules.condition("transition", expression).decide(values)
         if held is not True:
@@ -283,104 +327,14 @@ def _unmet(case: Case, when: tuple[str, ...], values: Activation) -> tuple[str, 
     return None
 
 
-def _said(unmet: tuple[str, Undecided | None]) -> str:
-    expression, undecided = unmet
+def said(found: tuple[str, Undecided | None]) -> str:
+    """What `unmet` found, as a clause."""
+    expression, undecided = found
     if undecided is None:
         return f"the condition `{expression}` does not hold"
     return f"the condition `{expression}` cannot be judged: {undecided.reason}"
 
 
-_CLEAR = always("holds")
-
-
-def in_the_air(case: Case) -> Step:
-    """The same effect is unsettled nowhere, and nothing is under way that may move the phase."""
-    if case.known.effect is Effect.READ:
-        return _CLEAR
-    held = case.observed.held
-    if held is not None and (held.state != "undelivered" or held.run != case.run.id):
-        return _held(case, held)
-    # The earliest, so that whoever judges it again finds the same one: a persistent map has no order.
-    if not case.run.moving:
-        return _CLEAR
-    moving = min(case.run.moving.values(), key=lambda one: one.seq)
-    reason = f"`{moving.intent.tool}` may move the phase and is not settled yet"
-    if moving.state is AttemptState.UNKNOWN:
-        return Wait(Outcome.HELD, reason, moving.id)
-    return Wait(Outcome.IN_FLIGHT, reason, moving.id, retry_after_s=RETRY_S)
-
-
-def _held(case: Case, held: Tracked) -> Step:
-    inputs = {"attempt": held.attempt, "run": held.run, "state": held.state}
-    if held.state == "undelivered":
-        return Replay(held.attempt)  # it was made, and whoever asked for it was never told
-    where = "this run" if held.run == case.run.id else f"run `{held.run}`"
-    if held.state == "unverified":
-        reason = f"an equal call of {where} is being verified"
-        return Wait(Outcome.IN_FLIGHT, reason, held.attempt, retry_after_s=RETRY_S, inputs=inputs)
-    said = "is under way" if held.state == "open" else "may have happened and is not settled"
-    retry = RETRY_S if held.state == "open" else None
-    reason = f"an equal call of {where} {said}; it is not sent twice"
-    return Wait(Outcome.HELD, reason, held.attempt, retry_after_s=retry, inputs=inputs)
-
-
-def budget(case: Case) -> Step:
-    """The run can pay. Only what is spent for good ends it: what is merely reserved may yet come back."""
-    limits, spent, charge = case.rules.policy.budgets, case.run.spent, case.charge
-    inputs = {"spent": dict(vars(spent)), "charge": dict(vars(charge)), "elapsed_s": case.elapsed_s}
-    wanted = {"calls": (charge.calls, spent.calls, limits.calls)}
-    wanted["mutations"] = (charge.mutations, spent.mutations, limits.mutations)
-    for name, (taken, so_far, limit) in wanted.items():
-        if not taken or limit is None or so_far + taken <= limit:
-            continue
-        if so_far < limit and not case.run.unsettled:
-            # Something is left, which another step may still be able to use: no reason to end the run.
-            short = f"this step takes {taken} {name}, and {limit - so_far} of {limit} are left"
-            return Refuse(short, rule=f"budgets.{name}", inputs=inputs)
-        return _over(case, f"budgets.{name}", f"the budget of {limit} {name} is used up", inputs)
-    if limits.elapsed_s is not None and case.elapsed_s >= limits.elapsed_s:
-        reason = f"the budget of {limits.elapsed_s:g} s is used up"
-        return _over(case, "budgets.elapsed_s", reason, inputs)
-    return passed("budget", inputs)
-
-
-def _over(case: Case, rule: str, reason: str, inputs: Mapping[str, Any]) -> Refuse:
-    """Only what is spent for good ends the run: what is merely reserved may yet come back."""
-    if case.run.unsettled:
-        reserved = f"{reason} or reserved by calls that are not settled yet"
-        moving = any(one.state is not AttemptState.UNKNOWN for one in case.run.unsettled.values())
-        return Refuse(reserved, rule=rule, inputs=inputs, retry_after_s=RETRY_S if moving else None)
-    shared = case.run.origin == "default"
-    outcome = Outcome.DENIED if shared else Outcome.BUDGET_EXHAUSTED
-    return Refuse(reason, outcome=outcome, rule=rule, inputs=inputs, final=not shared)
-
-
-_UNATTENDED = always("approval")
-
-
-def approval(case: Case) -> Step:
-    """A person has agreed to this exact action, if the transition wants one."""
-    transition = case.transition
-    if transition is None or transition.approval is None:
-        return _UNATTENDED
-    action = action_digest(case.proposal, case.observed.definition, case.rules.digest)
-    found = case.run.approvals.get(case.run.actions.get(action, ""))
-    if found is None or found.used_by is not None:
-        return Ask(transition, action)
-    if found.decision == "rejected":
-        why = f": {found.reason}" if found.reason else ""
-        return Refuse(f"`{found.by}` rejected this action{why}", rule=transition.name, inputs={"approval": found.id})
-    if case.now >= found.expires_at:
-        return Ask(transition, action)
-    if pending(found, case.now):
-        return Wait(
-            Outcome.NEEDS_APPROVAL,
-            transition.approval.reason,
-            approval=found.id,
-            inputs={"approval": found.id, "action": action},
-        )
-    return passed("approval", {"approval": found.id, "by": found.by})._replace(approval=found.id)
-
-
-def _listed(what: list[str]) -> str:
+def listed(what: Iterable[str]) -> str:
+    """Names, for a sentence."""
     return ", ".join(f"`{one}`" for one in what)

@@ -22,7 +22,7 @@ from cel_expr_python import cel
 from gateway.kernel.condition_words import Paths, misfit, paths_in, refusal, step_spelled
 from gateway.model.policy import MAX_EXPRESSION
 
-Kind: TypeAlias = Literal["transition", "verifier"]
+Kind: TypeAlias = Literal["transition", "verifier", "probe"]
 
 MAX_DEPTH = 64
 """Levels of nesting that a value may have; the engine crashes the process near 20,000."""
@@ -42,18 +42,35 @@ VARIABLES: Mapping[Kind, Mapping[str, str]] = {
         "run.calls": "int",
         "run.mutations": "int",
         "run.elapsed_s": "double",
+        "run.tokens": "int",
+        "run.cost": "double",
+        "run.reviews": "int",
+        "run.origin": "string",
+        "run.parent": "string",
+        "run.data": "list(string)",
         "principal.id": "string",
         "principal.tenant": "string",
         "principal.roles": "list(string)",
+        "principal.scopes": "list(string)",
+        "principal.authority": "list(string)",
         "tool.name": "string",
         "tool.upstream": "string",
         "tool.effect": "string",
+        "tool.data_class": "string",
         "evidence": "map(string, dyn)",
+        "accounts": "map(string, dyn)",
+        "values": "map(string, dyn)",
         "now": "timestamp",
     },
     "verifier": {
         "args": "map(string, dyn)",
         "result": "map(string, dyn)",
+        "values": "map(string, dyn)",
+        "now": "timestamp",
+    },
+    "probe": {
+        "args": "map(string, dyn)",
+        "values": "map(string, dyn)",
         "now": "timestamp",
     },
 }
@@ -241,3 +258,22 @@ def _deep_flaw(value: dict[Any, Any] | list[Any], levels: int) -> tuple[str, str
 def _is_text(value: str) -> bool:
     """Whether it is UTF-8 text: half of a surrogate pair is not, and the engine has no answer to it."""
     return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    kind: Kind
+    formula: str
+    program: Any = field(repr=False, compare=False)
+
+    def find(self, values: Mapping[str, Any]) -> Any:
+        over = activation(self.kind, values)
+        try:
+            found = self.program.eval(over.engine)
+        except _ENGINE_ERRORS as error:
+            return Undecided(str(error))
+        return found.plain_value()
+
+
+def compile_value(formula: str, kind: Kind) -> Value:
+    return Value(kind, formula, _environment(kind).compile(formula))

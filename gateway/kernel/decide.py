@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
-from gateway.kernel import checks
-from gateway.kernel.case import Ask, Case, Check, Observed, Pass, Refuse, Replay, Step, Wait
+from gateway.kernel import checks, spending
+from gateway.kernel.case import Ask, Case, Check, Gather, Observed, Pass, Refuse, Replay, Step, Wait
 from gateway.kernel.reduce import joined
 from gateway.kernel.registry import Registered
 from gateway.kernel.rules import Rules
@@ -41,9 +41,10 @@ CHECKS: Mapping[str, Check] = {
     "phase": checks.phase,
     "authority": checks.authority,
     "conditions": checks.conditions,
-    "holds": checks.in_the_air,
-    "budget": checks.budget,
-    "approval": checks.approval,
+    "holds": spending.in_the_air,
+    "budget": spending.budget,
+    "preconditions": spending.preconditions,
+    "approval": spending.approval,
 }
 """Name to check; the order is the order in which they are asked."""
 
@@ -55,13 +56,18 @@ RESUMING: Mapping[str, Check] = {
 those are counted once for a call, however many rounds it takes."""
 
 
-def decide(run: Run, proposal: Proposal, rules: Rules, observed: Observed, now: datetime) -> Verdict:
-    """The one verdict that this proposal becomes in this state. Total: it never raises."""
+def decide(run: Run, proposal: Proposal, rules: Rules, observed: Observed, now: datetime) -> Verdict | Gather:
+    """The one verdict that this proposal becomes in this state. Total: it never raises.
+
+    `Gather` where somebody must look at the world first; then it is asked again, with what was seen in `observed`.
+    """
     case = Case(run, proposal, rules, observed, now, rules.ruled(observed.tool) if observed.tool is not None else None)
     findings: list[Finding] = []
     waived: list[str] = []
     for name, check in (CHECKS if proposal.resumes is None else RESUMING).items():
         step = check(case)
+        if isinstance(step, Gather):
+            return step
         findings.append(step.finding if isinstance(step, Pass) else _finding(name, step))
         if isinstance(step, Pass):
             if step.candidates is not None or step.approval is not None:
@@ -69,6 +75,8 @@ def decide(run: Run, proposal: Proposal, rules: Rules, observed: Observed, now: 
                 case = case._replace(candidates=candidates, approval=step.approval)
         elif _waivable(name, step, case):
             waived.append(name)
+            if isinstance(step, Refuse) and step.waived is not None:
+                case = case._replace(candidates=step.waived)
         else:
             return _verdict(case, step, tuple(findings))
     if (resumes := proposal.resumes) is not None:
@@ -77,15 +85,24 @@ def decide(run: Run, proposal: Proposal, rules: Rules, observed: Observed, now: 
     return _intent(case, tuple(findings), tuple(waived))
 
 
-WAIVABLE = frozenset({"schema", "phase", "authority", "conditions", "budget", "approval"})
+WAIVABLE = frozenset({"schema", "phase", "authority", "conditions", "holds", "budget", "preconditions", "approval"})
 """What `mode: observe` records and lets pass. Repeats, holds, stops and unknown tools always bind."""
 
 
 def _waivable(name: str, step: Step, case: Case) -> bool:
-    named = name in WAIVABLE or (
-        name == "tool" and isinstance(step, Refuse) and step.outcome is Outcome.DENIED and case.registered is not None
-    )
-    return named and case.rules.policy.mode == "observe"
+    match step:
+        case Refuse() if name == "holds":
+            return case.observes(step.mode)  # the transition's own rule about repeats; a hold is no refusal
+        case Refuse() if name == "tool":
+            return step.outcome is Outcome.DENIED and case.registered is not None and case.observes(step.mode)
+        case Refuse():
+            return name in WAIVABLE and case.observes(step.mode)
+        case Ask(transition=transition):
+            return case.observes(transition.mode)
+        case Wait(outcome=Outcome.NEEDS_APPROVAL) if case.transition is not None:
+            return case.observes(case.transition.mode)
+        case _:
+            return False
 
 
 def _finding(name: str, step: Refuse | Replay | Wait | Ask) -> Finding:
@@ -119,6 +136,7 @@ def _common(case: Case, checks: tuple[Finding, ...]) -> dict[str, Any]:
         "checks": checks,
         "observed": {"held": {"attempt": held.attempt, "run": held.run, "state": held.state}} if held else {},
         "attribution": dict(proposal.attribution),
+        "reported_tokens": proposal.reported_tokens,
     }
 
 
@@ -161,6 +179,9 @@ def _ask(case: Case, step: Ask, common: dict[str, Any]) -> ApprovalRequested:
         action=step.action,
         rule=step.transition.name,
         role=rule.role,
+        quorum=rule.quorum,
+        self_review=rule.self_review,
+        accounts=step.accounts,
         expires_at=case.now + timedelta(seconds=rule.expires_s),
         reason=rule.reason,
     )
@@ -185,6 +206,9 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
         verifier=transition.verify if transition else None,
         edges={str(edge): phase for edge, phase in transition.on.items()} if transition else {},
         waived=waived,
+        accounts=spending.reservations(case, case.charge) if case.tool.accounts else (),
+        warnings=spending.warnings(case),
+        data_class=known.rule.data_class,
     )
 
 

@@ -36,11 +36,13 @@ from gateway.model.events import (
     RunMigrated,
     RunOpened,
     RunStopped,
+    Verdict,
 )
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key, KeySource
 from gateway.model.record import Record
 from gateway.model.run import UNSETTLED, Approval, Attempt, AttemptState, Evidence, Intent, Run, RunState, changed
+from gateway.model.trusted import trusted
 
 
 class CorruptLedger(Exception):
@@ -151,9 +153,9 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
         case RunOpened():
             return _opened(run, record, event)
         case Denied():
-            return _denied(run, event)
+            return _denied(_reported(run, event), event)
         case Replayed() | Held():
-            return run
+            return _reported(run, event)
         case ApprovalRequested():
             return _requested(run, record, event)
         case ApprovalDecided():
@@ -166,6 +168,7 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             waits = {"suspended_until": event.expires_at, "awaits": event.awaits, "asked": event.answer}
             return _move(run, record, event.attempt, **waits)
         case AttemptResumed():
+            run = _reported(run, event)
             return _move(run, record, event.attempt, suspended_until=None, awaits=None, asked=None, resumed=True)
         case AttemptUnknown():
             return _move(run, record, event.attempt)
@@ -201,7 +204,14 @@ def _opened(run: Run, record: Record, event: RunOpened) -> Run:
         origin=event.origin,
         opened_at=record.at,
         expires_at=event.expires_at,
+        parent=event.parent,
+        delegated=None if event.delegated is None else frozenset(event.delegated),
     )
+
+
+def _reported(run: Run, event: Verdict) -> Run:
+    said = event.reported_tokens
+    return run._replace(reported_tokens=run.reported_tokens + said) if said else run
 
 
 def _denied(run: Run, event: Denied) -> Run:
@@ -223,13 +233,17 @@ def _requested(run: Run, record: Record, event: ApprovalRequested) -> Run:
         tool=event.tool,
         rule=event.rule,
         role=event.role,
+        quorum=event.quorum,
+        self_review=event.self_review,
         requested_at=record.at,
         expires_at=event.expires_at,
         seq=record.seq,
     )
+    run = _reported(run, event)
     return run._replace(
         approvals=run.approvals.insert(approval.id, approval),
         actions=run.actions.insert(approval.action, approval.id),
+        spent=plus(run.spent, Charge(reviews=1), 1),
     )
 
 
@@ -237,7 +251,11 @@ def _decided(run: Run, event: ApprovalDecided) -> Run:
     approval = run.approvals.get(event.approval)
     if approval is None or approval.decision is not None or approval.action != event.action:
         raise CorruptLedger(f"approval `{event.approval}` was not awaiting this decision")
-    decided = replace(approval, decision=event.decision, by=event.by.id, reason=event.reason)
+    agreed = approval.agreed
+    if event.decision == "approved":
+        agreed = (*agreed, (event.by.tenant, event.by.id))
+    decision = None if event.decision == "approved" and len(agreed) < approval.quorum else event.decision
+    decided = replace(approval, decision=decision, agreed=agreed, by=event.by.id, reason=event.reason)
     return run._replace(approvals=run.approvals.insert(decided.id, decided))
 
 
@@ -255,7 +273,9 @@ def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
         moving=run.moving.insert(attempt.id, attempt) if attempt.moves else run.moving,
         keys=_with_key(run, attempt),
         equals=run.equals.insert(equal, (attempt.id, count + 1)),
-        spent=_plus(run.spent, event.charge, 1),
+        spent=plus(run.spent, event.charge, 1),
+        reported_tokens=run.reported_tokens + event.reported_tokens,
+        data=run.data if event.data_class is None else run.data | {event.data_class},
         wrote=_wrote(run, event.tool, intent=record.seq) if writes else run.wrote,
         evidence=_stale(run, event.tool) if writes else run.evidence,
     )
@@ -283,6 +303,8 @@ def _intent(event: IntentRecorded) -> Intent:
         verifier=event.verifier,
         edges=event.edges,
         waived=event.waived,
+        accounts=event.accounts,
+        warnings=event.warnings,
     )
 
 
@@ -308,8 +330,7 @@ def _use_up(run: Run, approval_id: str | None, attempt: str) -> Run:
 
 def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
     attempt = _attempt(run, record, event.attempt)
-    if attempt.state is AttemptState.REFUTED:
-        run = run._replace(spent=_plus(run.spent, attempt.intent.charge, 1))
+    run = run._replace(spent=plus(run.spent, settled_charge(attempt, event), 1))
     run = _move(
         run,
         record,
@@ -328,7 +349,7 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
 
 def _gave_back(run: Run, record: Record, event: AttemptUnsent | AttemptRefuted) -> Run:
     attempt = _attempt(run, record, event.attempt)
-    run = run._replace(spent=_plus(run.spent, attempt.intent.charge, -1))
+    run = run._replace(spent=plus(run.spent, attempt.intent.charge, -1))
     return _free_key(_move(run, record, event.attempt), event.attempt)
 
 
@@ -402,5 +423,33 @@ def overtaken(run: Run, event: EvidenceRecorded) -> bool:
     )
 
 
-def _plus(spent: Charge, charge: Charge, sign: int) -> Charge:
-    return Charge(calls=spent.calls + sign * charge.calls, mutations=spent.mutations + sign * charge.mutations)
+def plus(spent: Charge, charge: Charge, sign: int) -> Charge:
+    """What is spent after this charge was taken, or given back (`sign` -1)."""
+    return _charge(
+        calls=spent.calls + sign * charge.calls,
+        mutations=spent.mutations + sign * charge.mutations,
+        tokens=spent.tokens + sign * charge.tokens,
+        cost=spent.cost + sign * charge.cost,
+        reviews=spent.reviews + sign * charge.reviews,
+    )
+
+
+_charge = trusted(Charge)
+
+
+def measured(size_bytes: int) -> int:
+    """The tokens of a result: a quarter of its bytes, which is an estimate."""
+    return -(-size_bytes // 4)
+
+
+def settled_charge(attempt: Attempt, receipt: ReceiptRecorded) -> Charge:
+    """What a receipt adds to what is charged for the attempt; its tokens, and all of it if it had been given back.
+
+    `tokens` may be below 0: what was reserved and not used.
+    """
+    charge, tokens = attempt.intent.charge, measured(receipt.size_bytes)
+    if attempt.state is AttemptState.REFUTED:
+        return _charge(
+            calls=charge.calls, mutations=charge.mutations, tokens=tokens, cost=charge.cost, reviews=charge.reviews
+        )
+    return _charge(calls=0, mutations=0, tokens=tokens - charge.tokens, cost=0, reviews=0)

@@ -85,7 +85,9 @@ def changed_parts(tool: Tool, policy: Policy) -> tuple[str, ...]:
     was = policy.pins.get(tool.name)
     if was is None:
         return ()
-    parts = [part for part in PINNED if (part in was.definition) != (part in tool.definition) or _other(was, tool, part)]
+    parts = [
+        part for part in PINNED if (part in was.definition) != (part in tool.definition) or _other(was, tool, part)
+    ]
     return tuple(parts)
 
 

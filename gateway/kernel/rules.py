@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from gateway.kernel.conditions import Condition, compile_condition
+from gateway.kernel.accounts import Shared, accounts_for
+from gateway.kernel.conditions import Condition, Value, compile_condition, compile_value
 from gateway.kernel.globs import names
 from gateway.kernel.registry import Registered, is_pinned, registered
 from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect
-from gateway.model.policy import Forbid, Policy, Transition
+from gateway.model.flaws import EXPRESSIONS, FORMULAS, Kind, texts
+from gateway.model.policy import Forbid, Policy, Spend, Transition, micro
 from gateway.model.principal import Principal
 from gateway.model.spelling import kept
 from gateway.model.tool import Tool
@@ -34,27 +36,39 @@ class Ruled:
     forbids: tuple[Forbid, ...]
     reads: frozenset[str]
     """What its forbid rules and transitions may ask about, as `Condition.roots`."""
+    accounts: tuple[Shared, ...]
+    """Those that its calls are counted on."""
     _found: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, what: Hashable, find: Callable[[], T]) -> T:
         """What `find` gives, asked once for each `what`, for which it must always be the same."""
-        known = self._found.get(what)
-        if known is None:
-            if len(self._found) >= MAX_FOUND:
-                self._found.clear()
-            known = self._found[what] = find()
-        return cast("T", known)
+        return _once(self._found, what, find)
 
     def charge(self, transition: Transition | None) -> Charge:
         """What a call takes from the budgets under this transition."""
         return self.once(("charge", transition.name if transition else None), lambda: self._charge(transition))
 
     def _charge(self, transition: Transition | None) -> Charge:
-        default = 0 if self.registered.effect is Effect.READ else 1
-        if transition is None:
-            return kept(Charge(calls=1, mutations=default))
-        spend = transition.charge
-        return kept(Charge(calls=spend.calls, mutations=default if spend.mutations is None else spend.mutations))
+        default, rule = 0 if self.registered.effect is Effect.READ else 1, self.registered.rule
+        spend = Spend() if transition is None else transition.charge
+        tokens = rule.result_tokens if spend.tokens is None else spend.tokens
+        return kept(
+            Charge(
+                calls=spend.calls,
+                mutations=default if spend.mutations is None else spend.mutations,
+                tokens=tokens or 0,
+                cost=micro(rule.cost if spend.cost is None else spend.cost),
+            )
+        )
+
+
+def _once(found: dict[Hashable, Any], what: Hashable, find: Callable[[], T]) -> T:
+    known = found.get(what)
+    if known is None:
+        if len(found) >= MAX_FOUND:
+            found.clear()
+        known = found[what] = find()
+    return cast("T", known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +77,16 @@ class Rules:
 
     policy: Policy
     digest: Digest
-    conditions: Mapping[tuple[str, str], Condition]
+    conditions: Mapping[tuple[Kind, str], Condition]
     """By kind and expression."""
+    values: Mapping[tuple[Kind, str], Value]
+    """By kind and formula."""
     _ruled: dict[str, Ruled] = field(default_factory=dict, repr=False, compare=False)
+    _found: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, what: Hashable, find: Callable[[], T]) -> T:
+        """As `Ruled.once`, of what hangs on no tool."""
+        return _once(self._found, what, find)
 
     def ruled(self, tool: Tool) -> Ruled:
         """The tool as this policy rules it: found out once for as long as its upstream does not list it anew."""
@@ -78,15 +99,19 @@ class Rules:
 
     def _rule(self, tool: Tool) -> Ruled:
         found = registered(tool, self.policy)
-        transitions, forbids = transitions_for(self.policy, found), forbids_for(self.policy, tool.name)
-        asking: tuple[Transition | Forbid, ...] = (*forbids, *transitions)
-        asked = [expression for rule in asking for expression in rule.when]
+        transitions, forbids = transitions_for(self.policy, found), forbids_for(self.policy, tool.name, found.effect)
+        asked = [expression for rules in (forbids, transitions) for rule in rules for expression in _asked(rule)]
         reads = frozenset(root for one in asked for root in self.condition("transition", one).roots)
-        return Ruled(found, is_pinned(tool, self.policy), transitions, forbids, reads)
+        accounts = accounts_for(self.policy, found)
+        return Ruled(found, is_pinned(tool, self.policy), transitions, forbids, reads, accounts)
 
-    def condition(self, kind: Literal["transition", "verifier"], expression: str) -> Condition:
-        """The compiled form of an expression that stands in the policy."""
+    def condition(self, kind: Kind, expression: str) -> Condition:
+        """The compiled form of a condition that stands in the policy."""
         return self.conditions[kind, expression]
+
+    def value(self, kind: Kind, formula: str) -> Value:
+        """The compiled form of a formula that stands in the policy."""
+        return self.values[kind, formula]
 
 
 def _same(one: Tool, other: Tool) -> bool:
@@ -96,23 +121,28 @@ def _same(one: Tool, other: Tool) -> bool:
     return one is other or (one.definition is other.definition and one == other)
 
 
+def _asked(rule: Transition | Forbid) -> tuple[str, ...]:
+    approval = rule.approval if isinstance(rule, Transition) else None
+    return rule.when if approval is None else (*rule.when, *approval.when)
+
+
 def compile_rules(policy: Policy, digest: Digest) -> Rules:
     """The policy, ready to judge.
 
     Raises: BadCondition, of the first expression that does not compile; `policy_files` reports all, with places.
     """
-    rules: tuple[Transition | Forbid, ...] = (*policy.transitions, *policy.forbid)
+    whole = policy.model_dump(mode="json", by_alias=True)
     conditions = {
-        ("transition", expression): compile_condition(expression, "transition")
-        for rule in rules
-        for expression in rule.when
+        (kind, expression): compile_condition(expression, kind)
+        for pattern, kind in EXPRESSIONS.items()
+        for _, expression in texts(whole, pattern)
     }
-    checks = {
-        ("verifier", expression): compile_condition(expression, "verifier")
-        for verifier in policy.verifiers.values()
-        for expression in verifier.passes
+    values = {
+        (kind, formula): compile_value(formula, kind)
+        for pattern, kind in FORMULAS.items()
+        for _, formula in texts(whole, pattern)
     }
-    return Rules(policy, digest, conditions | checks)
+    return Rules(policy, digest, conditions, values)
 
 
 def transitions_for(policy: Policy, tool: Registered) -> tuple[Transition, ...]:
@@ -125,9 +155,14 @@ def transitions_for(policy: Policy, tool: Registered) -> tuple[Transition, ...]:
     )
 
 
-def forbids_for(policy: Policy, name: str) -> tuple[Forbid, ...]:
-    """The forbid rules that name this tool, whether or not there is such a tool."""
-    return tuple(forbid for forbid in policy.forbid if any(names(pattern, name) for pattern in forbid.tools))
+def forbids_for(policy: Policy, name: str, effect: Effect | None) -> tuple[Forbid, ...]:
+    """The forbid rules that name this tool, whether or not there is such a tool. Of no known effect, any effect fits."""
+    return tuple(
+        forbid
+        for forbid in policy.forbid
+        if any(names(pattern, name) for pattern in forbid.tools)
+        and (not forbid.effect or effect is None or effect in forbid.effect)
+    )
 
 
 def authority_of(policy: Policy, principal: Principal) -> frozenset[str]:
@@ -138,5 +173,12 @@ def authority_of(policy: Policy, principal: Principal) -> frozenset[str]:
         if names(grant.principal, principal.id)
         and names(grant.tenant, principal.tenant)
         and principal.roles.issuperset(grant.roles)
+        and principal.scopes.issuperset(grant.scopes)
         for name in grant.authority
     )
+
+
+def held_by(policy: Policy, principal: Principal, ceiling: frozenset[str] | None) -> frozenset[str]:
+    """What the principal may do in a run with that ceiling: never more than either gives."""
+    held = authority_of(policy, principal)
+    return held if ceiling is None else held & ceiling

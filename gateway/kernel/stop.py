@@ -49,6 +49,19 @@ def _final_denial(run: Run, _rules: Rules, _now: datetime) -> RunStopped | None:
     return RunStopped(outcome=outcome, reason=denial.reason, rule=denial.rule, evidence=(run.version,))
 
 
+def _phase_ends(run: Run, rules: Rules, _now: datetime) -> RunStopped | None:
+    phase = rules.policy.phases.get(run.phase)
+    if phase is None or phase.outcome is None or run.unsettled:
+        return None
+    why = f": {phase.description}" if phase.description else ""
+    return RunStopped(
+        outcome=phase.outcome,
+        reason=f"the run came to the phase `{run.phase}`, where it ends{why}",
+        rule=f"phases.{run.phase}",
+        evidence=(run.version,),
+    )
+
+
 def _deadline_missed(run: Run, rules: Rules, now: datetime) -> RunStopped | None:
     deadline_s = rules.policy.stops.deadline_s
     if deadline_s is None or run.opened_at is None or run.unsettled:
@@ -80,5 +93,5 @@ def _repeated_state(run: Run, rules: Rules, _now: datetime) -> RunStopped | None
 
 _FAILURES = {"denied": "a refused call of", "error": "an error of", "verifier": "verifier"}
 
-STOPS: tuple[Stop, ...] = (_verified_success, _final_denial, _deadline_missed, _repeated_state)
+STOPS: tuple[Stop, ...] = (_verified_success, _final_denial, _phase_ends, _deadline_missed, _repeated_state)
 """In order; the first that speaks ends the run."""

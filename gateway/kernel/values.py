@@ -3,9 +3,11 @@
 from functools import cache
 from typing import Any
 
+from gateway.kernel.accounts import Shared, account_of, shown
 from gateway.kernel.case import Case
 from gateway.kernel.conditions import ROOTS, Activation, activation
 from gateway.model.events import Effect
+from gateway.model.policy import UNITS
 from gateway.model.run import Run
 
 
@@ -26,21 +28,34 @@ def values_of(case: Case) -> Activation:
             "run.calls": run.spent.calls,
             "run.mutations": run.spent.mutations,
             "run.elapsed_s": case.elapsed_s,
+            "run.tokens": run.spent.tokens,
+            "run.cost": run.spent.cost / 1_000_000,
+            "run.reviews": run.spent.reviews,
+            "run.origin": run.origin,
+            "run.parent": run.parent or "",
+            "run.data": sorted(run.data),
         }
     if "principal" in reads:
         values |= {
             "principal.id": principal.id,
             "principal.tenant": principal.tenant,
             "principal.roles": sorted(principal.roles),
+            "principal.scopes": sorted(principal.scopes),
+            "principal.authority": sorted(case.authority),
         }
     if "tool" in reads:
         values |= {
             "tool.name": case.proposal.tool,
             "tool.upstream": known.tool.upstream if known else "",
             "tool.effect": str(known.effect if known else Effect.WRITE),
+            "tool.data_class": (known.rule.data_class if known else None) or "",
         }
     if "evidence" in reads:
         values["evidence"] = _proven(run)
+    if "accounts" in reads:
+        values["accounts"] = _levels(case)
+    if "values" in reads:
+        values["values"] = case.rules.policy.values
     if "now" in reads:
         values["now"] = case.now
     return activation("transition", values)
@@ -57,7 +72,26 @@ def _proven(run: Run) -> dict[str, Any]:
             "verdict": held.event.verdict,
             "fresh": held.fresh,
             "at": held.event.started_at.isoformat(),
+            "says": held.event.says,
+            "signature": held.event.signature or "",
             "scope": dict(held.event.scope),
         }
         for name, held in run.evidence.items()
     }
+
+
+def _levels(case: Case) -> dict[str, Any]:
+    """What stands on each account before this call; those that the call does not fall under are not there."""
+    levels = case.observed.levels or {}
+    return {
+        shared.name: {unit: shown(unit, levels.get((account, unit), 0)) for unit in UNITS}
+        for shared, account in accounts_of(case)
+    }
+
+
+def accounts_of(case: Case) -> tuple[tuple[Shared, str], ...]:
+    """The accounts that the call falls under, each with its key."""
+    if case.ruled is None:
+        return ()
+    known, workflow, salt = case.ruled.registered, case.rules.policy.workflow, case.observed.salt
+    return tuple((one, account_of(one, case.proposal, known, workflow, salt, case.now)) for one in case.ruled.accounts)

@@ -26,7 +26,7 @@ from gateway.model.events import (
     PhaseMoved,
     ReceiptRecorded,
 )
-from gateway.model.policy import Verifier
+from gateway.model.policy import ToolRule, Verifier
 from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Silence, TaskStarted, ToolResult
 from gateway.model.trusted import trusted
@@ -54,15 +54,20 @@ def observe(
     output_schema: Any,
     duration_s: float,
     now: datetime,
+    failure: str | None,
 ) -> Sequence[Event]:
-    """What the answer makes of the attempt, and of the phase. Empty if the attempt can take no such answer any more."""
+    """What the answer makes of the attempt, and of the phase. Empty if the attempt can take no such answer any more.
+
+    `failure` is the kind of an error, by `failure_of`.
+    """
     match answer:
         case ToolResult(result):
             is_error = result.get("isError") is True
             valid = None if is_error else _valid(output_schema, result)
-            return _answered(run, attempt, _receipt(attempt, cited, duration_s, is_error=is_error, valid=valid))
+            receipt = _receipt(attempt, cited, duration_s, is_error=is_error, valid=valid, failure=failure)
+            return _answered(run, attempt, receipt)
         case ProtocolError():
-            receipt = _receipt(attempt, cited, duration_s, answer="error", is_error=True)
+            receipt = _receipt(attempt, cited, duration_s, answer="error", is_error=True, failure=failure)
             return _answered(run, attempt, receipt)
         case InputRequired() | TaskStarted():
             if attempt.state not in {AttemptState.OPEN, AttemptState.SUSPENDED} or cited is None:
@@ -78,6 +83,27 @@ def observe(
             return lose(run, attempt, reason)
         case _:
             assert_never(answer)
+
+
+def failure_of(answer: Answer, arguments: Mapping[str, Any], rule: ToolRule, rules: Rules, now: datetime) -> str | None:
+    """The kind of an error answer, as the registry tells them apart; None for no error, or one that it does not name."""
+    match answer:
+        case ToolResult(result) if result.get("isError") is True:
+            told = dict(result)
+        case ProtocolError(error):
+            told = {"isError": True, "error": dict(error)}
+        case _:
+            return None
+    values = {"result": told, "args": dict(arguments), "values": rules.policy.values, "now": now}
+    for failure, expressions in rule.failures.items():
+        if all(rules.condition("verifier", expression).decide(values) is True for expression in expressions):
+            return failure
+    wrong = isinstance(answer, ProtocolError) and answer.error.get("code") == INVALID_PARAMS
+    return "invalid" if wrong else None
+
+
+INVALID_PARAMS = -32602
+"""[JSON-RPC 2.0, 5.1]"""
 
 
 def _patience_s(answer: InputRequired | TaskStarted) -> float:
@@ -107,6 +133,7 @@ def _receipt(
     is_error: bool,
     answer: Literal["result", "error"] = "result",
     valid: bool | None = None,
+    failure: str | None = None,
 ) -> ReceiptRecorded:
     return _receipt_recorded(
         attempt=attempt.id,
@@ -120,6 +147,7 @@ def _receipt(
         late=attempt.state is not AttemptState.OPEN,
         by=None,
         reason=None,
+        failure=failure,
     )
 
 
@@ -143,9 +171,12 @@ def _answered(run: Run, attempt: Attempt, receipt: ReceiptRecorded) -> Sequence[
         return ()  # the first recorded answer counts; a duplicate is the upstream's slip
     place = run.version + 1
     if receipt.is_error:
-        return (receipt, *_edge(run, attempt, "error", place))
-    if attempt.intent.verifier is not None or receipt.schema_valid is False:
-        return (receipt,)  # evidence moves the phase, and a result that breaks its schema proves nothing
+        edge = receipt.failure if receipt.failure in attempt.intent.edges else "error"
+        return (receipt, *_edge(run, attempt, edge or "error", place))
+    if receipt.schema_valid is False:
+        return (receipt, *_edge(run, attempt, "invalid", place))  # a result that breaks its schema proves nothing
+    if attempt.intent.verifier is not None:
+        return (receipt,)  # evidence moves the phase
     return (receipt, *_advance(run, attempt, place))
 
 
@@ -200,12 +231,12 @@ def settle(
     now: datetime,
 ) -> Sequence[Event]:
     """The verifier's verdict about the attempt, and the phase that follows from it."""
-    verdict, says = _judge(asked, answer, arguments, rules, now)
+    verdict, says = judged(asked.verifier, asked.rule, answer, arguments, rules, now)
     evidence = EvidenceRecorded(
         verifier=asked.verifier,
         verdict=verdict,
         attempt=asked.attempt.id,
-        scope={"tool": asked.rule.probe.tool, "arguments": asked.rule.probe.arguments, **asked.rule.scope},
+        scope=_scope(asked.rule, answer, arguments, rules, now),
         covers=asked.rule.covers,
         signature=_signature(asked, answer, says) if verdict != "pass" else None,
         says=says,
@@ -224,16 +255,44 @@ def settle(
     return (evidence, *(_edge(run, attempt, "verification_failed", place) if verdict == "fail" else ()))
 
 
-def _judge(
-    asked: Question, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
-) -> tuple[Any, str]:
-    name = asked.verifier
+def probe_arguments(
+    rule: Verifier, arguments: Mapping[str, Any], rules: Rules, now: datetime
+) -> dict[str, Any] | Undecided:
+    """What the verifier's probe is asked with, about a call with these arguments."""
+    values, asked = {"args": dict(arguments), "values": rules.policy.values, "now": now}, dict(rule.probe.arguments)
+    for name, formula in rule.probe.arguments_from.items():
+        found = rules.value("probe", formula).find(values)
+        if isinstance(found, Undecided):
+            return found
+        asked[name] = found
+    return asked
+
+
+def _scope(rule: Verifier, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime) -> dict[str, Any]:
+    """What the evidence is about; what cannot be told is left out, and a condition that reads it is undecided."""
+    asked = probe_arguments(rule, arguments, rules, now)
+    scope = {"tool": rule.probe.tool, "arguments": {} if isinstance(asked, Undecided) else asked, **rule.scope}
+    if isinstance(answer, ToolResult):
+        values = _values(answer, arguments, rules, now)
+        told = ((name, rules.value("verifier", formula).find(values)) for name, formula in rule.scope_from.items())
+        scope |= {name: found for name, found in told if not isinstance(found, Undecided)}
+    return scope
+
+
+def _values(answer: ToolResult, arguments: Mapping[str, Any], rules: Rules, now: datetime) -> dict[str, Any]:
+    return {"result": dict(answer.result), "args": dict(arguments), "values": rules.policy.values, "now": now}
+
+
+def judged(
+    name: str, rule: Verifier, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
+) -> tuple[Literal["pass", "fail", "inconclusive"], str]:
+    """The verifier's verdict by its probe's answer, and what it says in one sentence."""
     if not isinstance(answer, ToolResult):
         return "inconclusive", f"`{name}` could not check: {_trouble(answer)}"
     if answer.result.get("isError") is True:
         return "inconclusive", f"`{name}` could not check: the probe answered with an error"
-    values = {"result": dict(answer.result), "args": dict(arguments), "now": now}
-    for expression in asked.rule.passes:
+    values = _values(answer, arguments, rules, now)
+    for expression in rule.passes:
         held = rules.condition("verifier", expression).decide(values)
         if isinstance(held, Undecided):
             return "inconclusive", f"`{name}` could not judge `{expression}`: {held.reason}"

@@ -239,10 +239,10 @@ class IntentRecorded(_Verdict):
     """Checks that refused, and were overruled by `observe`, of the policy or of the rule."""
     accounts: tuple[Reservation, ...] = ()
     """What is reserved on accounts that other runs share; given back when it is proven that nothing happened."""
+    warnings: tuple[str, ...] = ()
+    """Budgets and accounts of which little is left, which the client is told with the result."""
     data_class: str | None = None
     """Of the result, by the registry."""
-    retry: Literal["any", "unsent", "never"] = "any"
-    """Whether the run may make an equal call again."""
 
 
 class AttemptResumed(_Verdict):
@@ -270,6 +270,7 @@ class ReceiptRecorded(_Frozen):
     is_error: bool
     result: Digest | None = None
     size_bytes: int = 0
+    """A quarter of it counts as its tokens, in place of what was reserved."""
     schema_valid: bool | None = None
     """Against the tool's output schema; None when it declares none or `isError` is set."""
     duration_s: float | None = None
@@ -277,8 +278,6 @@ class ReceiptRecorded(_Frozen):
     """It came after the attempt had been recorded as unknown."""
     failure: str | None = None
     """Of an error: its kind, where the registry tells it from others (`conflict`, `invalid`, `denied`)."""
-    tokens: int | None = None
-    """Of the result, as measured: a quarter of its bytes. It takes the place of what was reserved."""
     by: Who | None = None
     reason: str | None = None
 

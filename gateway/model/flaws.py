@@ -34,7 +34,6 @@ def rate_rule(pattern: str) -> str:
     return f"tools.{pattern}.rate"
 
 
-
 class Flaw(ValueError):
     """Parts of a policy that are right each for itself do not fit together."""
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from rpds import HashTrieMap
 
 from gateway.model.canonical import Digest
-from gateway.model.events import Charge, Denied, Effect, EvidenceRecorded, RunStopped
+from gateway.model.events import Charge, Denied, Effect, EvidenceRecorded, Reservation, RunStopped
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key
 from gateway.model.record import GENESIS
@@ -74,6 +74,8 @@ class Intent(NamedTuple):
     verifier: str | None
     edges: Mapping[str, str]
     waived: tuple[str, ...]
+    accounts: tuple[Reservation, ...]
+    warnings: tuple[str, ...]
 
 
 class Attempt(NamedTuple):
@@ -143,12 +145,17 @@ class Approval:
     tool: str
     rule: str
     role: str | None
+    quorum: int
+    self_review: bool
     requested_at: datetime
     expires_at: datetime
     seq: int
     decision: str | None = None
     """`approved`, `rejected` or None."""
+    agreed: tuple[tuple[str, str], ...] = ()
+    """Tenant and id of those who said yes, which may be fewer than the quorum."""
     by: str | None = None
+    """Who said the last word."""
     reason: str = ""
     used_by: str | None = None
     """The attempt that used it up."""
@@ -171,10 +178,18 @@ class Run(NamedTuple):
     origin: str = "process"
     opened_at: datetime | None = None
     expires_at: datetime | None = None
+    parent: str | None = None
+    """The run that this one was opened from."""
+    delegated: frozenset[str] | None = None
+    """All the authority that it may have; None: no such ceiling."""
     last_at: datetime | None = None
     """When the run last went on; a stopped run's clock stands still."""
     spent: Charge = Charge()
     """Charges of attempts that ended or are unsettled; what was proven not to have happened is taken off."""
+    reported_tokens: int = 0
+    """Of the model, as the client says."""
+    data: frozenset[str] = frozenset()
+    """Classes of data that it has asked for."""
     attempts: HashTrieMap[str, Attempt] = HashTrieMap()
     """By attempt id."""
     unsettled: HashTrieMap[str, Attempt] = HashTrieMap()

@@ -1,0 +1,121 @@
+"""(case, charge) -> what is reserved on accounts that many runs share. Whose account it is, and which window of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from gateway.kernel.globs import names
+from gateway.kernel.registry import Registered
+from gateway.model.canonical import digest, dump
+from gateway.model.events import Charge, Reservation
+from gateway.model.flaws import account_rule, rate_rule
+from gateway.model.policy import AccountRule, Limits, Policy, Window, micro
+from gateway.model.proposal import Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """An account rule that a tool falls under."""
+
+    name: str
+    """As conditions call it; the registry's pattern for a rate."""
+    rule: str
+    """As verdicts cite it."""
+    about: AccountRule
+
+
+def accounts_for(policy: Policy, tool: Registered) -> tuple[Shared, ...]:
+    """The accounts that calls of this tool are counted on, its registry entry's rate among them."""
+    found = [
+        Shared(name, account_rule(name), about)
+        for name, about in policy.accounts.items()
+        if any(names(pattern, tool.tool.name) for pattern in about.tools)
+        and (not about.effect or tool.effect in about.effect)
+    ]
+    rate = tool.rule.rate
+    if rate is not None and tool.pattern is not None:
+        about = AccountRule(per=(*rate.by, "tool"), window=rate.per, limit=Limits(calls=rate.calls))
+        found.append(Shared(tool.pattern, rate_rule(tool.pattern), about))
+    return tuple(found)
+
+
+def account_of(shared: Shared, proposal: Proposal, tool: Registered, workflow: str, salt: bytes, now: datetime) -> str:
+    """The key of the account that the proposal falls under, in the window that is now."""
+    known = {
+        "tenant": proposal.principal.tenant,
+        "principal": proposal.principal.id,
+        "tool": tool.tool.name,
+        "upstream": tool.tool.upstream,
+        "workflow": workflow,
+    }
+    # An argument stands there as its salted digest: a ledger's keys are no place for an address of somebody.
+    of = [
+        known[part] if part in known else digest({"argument": proposal.arguments.get(part.partition(".")[2])}, salt)
+        for part in shared.about.per
+    ]
+    return f"{shared.rule} {dump(of)} {_window(shared.about.window, now)}"
+
+
+def until(window: Window, now: datetime) -> datetime | None:
+    """When the window that is now ends; None for `ever`."""
+    day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    match window:
+        case "minute":
+            return now.astimezone(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
+        case "hour":
+            return now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+        case "day":
+            return day + timedelta(days=1)
+        case "month":
+            return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+        case "ever":
+            return None
+
+
+_SPELLED: Mapping[Window, str] = {
+    "minute": "%Y-%m-%dT%H:%MZ",
+    "hour": "%Y-%m-%dT%HZ",
+    "day": "%Y-%m-%d",
+    "month": "%Y-%m",
+    "ever": "ever",
+}
+
+
+def _window(window: Window, now: datetime) -> str:
+    return now.astimezone(UTC).strftime(_SPELLED[window])
+
+
+def limits_of(limits: Limits) -> dict[str, int | None]:
+    """The limits by unit, cost in millionths."""
+    return {
+        "calls": limits.calls,
+        "mutations": limits.mutations,
+        "tokens": limits.tokens,
+        "cost": None if limits.cost is None else micro(limits.cost),
+        "reviews": limits.reviews,
+    }
+
+
+def reserved(shared: Shared, account: str, charge: Charge, *, binding: bool, now: datetime) -> tuple[Reservation, ...]:
+    """What the charge takes from the account. Tokens are there even if none are reserved: they are measured later."""
+    limits, end = limits_of(shared.about.limit), until(shared.about.window, now)
+    counts_all = all(limit is None for limit in limits.values())
+    taken: dict[str, Any] = dict(vars(charge))
+    return tuple(
+        Reservation(
+            rule=shared.rule,
+            account=account,
+            unit=unit,
+            amount=amount,
+            limit=limits[unit] if binding else None,
+            until=end,
+        )
+        for unit, amount in taken.items()
+        if amount or (unit == "tokens" and charge.calls and (counts_all or limits["tokens"] is not None))
+    )
+
+
+def shown(unit: str, amount: int) -> float | int:
+    """The amount as the policy's author counts it."""
+    return amount / 1_000_000 if unit == "cost" else amount

@@ -1,0 +1,278 @@
+"""The checks of what a call costs and risks: what hangs in the air, budgets, accounts, preconditions, a person's yes.
+
+As in `checks.py`, each is case -> step; they come last in `CHECKS`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gateway.kernel.accounts import Shared, limits_of, reserved, shown, until
+from gateway.kernel.approve import action_digest, pending
+from gateway.kernel.case import Ask, Case, Gather, Pass, Refuse, Replay, Step, Wait, always, passed
+from gateway.kernel.checks import RETRY_S, unmet
+from gateway.kernel.conditions import Undecided
+from gateway.kernel.reduce import joined
+from gateway.kernel.values import accounts_of, values_of
+from gateway.model.canonical import Digest
+from gateway.model.events import Charge, Effect, Outcome, Reservation
+from gateway.model.policy import Transition
+from gateway.model.run import AttemptState, Tracked
+
+_CLEAR = always("holds")
+
+
+def in_the_air(case: Case) -> Step:
+    """The same effect is unsettled nowhere, nothing is under way that may move the phase, and policy lets it repeat."""
+    held = case.observed.held
+    if case.known.effect is not Effect.READ:
+        if held is not None and (held.state != "undelivered" or held.run != case.run.id):
+            return _held(case, held)
+        # The earliest, so that whoever judges it again finds the same one: a persistent map has no order.
+        if case.run.moving:
+            moving = min(case.run.moving.values(), key=lambda one: one.seq)
+            reason = f"`{moving.intent.tool}` may move the phase and is not settled yet"
+            if moving.state is AttemptState.UNKNOWN:
+                return Wait(Outcome.HELD, reason, moving.id)
+            return Wait(Outcome.IN_FLIGHT, reason, moving.id, retry_after_s=RETRY_S)
+    transition = case.transition
+    if transition is None or (transition.retry == "any" and transition.max_attempts is None):
+        return _CLEAR
+    return _repeated(case, transition)
+
+
+def _held(case: Case, held: Tracked) -> Step:
+    inputs = {"attempt": held.attempt, "run": held.run, "state": held.state}
+    if held.state == "undelivered":
+        return Replay(held.attempt)  # it was made, and whoever asked for it was never told
+    where = "this run" if held.run == case.run.id else f"run `{held.run}`"
+    if held.state == "unverified":
+        reason = f"an equal call of {where} is being verified"
+        return Wait(Outcome.IN_FLIGHT, reason, held.attempt, retry_after_s=RETRY_S, inputs=inputs)
+    said = "is under way" if held.state == "open" else "may have happened and is not settled"
+    retry = RETRY_S if held.state == "open" else None
+    reason = f"an equal call of {where} {said}; it is not sent twice"
+    return Wait(Outcome.HELD, reason, held.attempt, retry_after_s=retry, inputs=inputs)
+
+
+_UNDONE = frozenset({AttemptState.UNSENT, AttemptState.REFUTED})
+
+
+def _repeated(case: Case, transition: Transition) -> Step:
+    """Whether the run may send one more call that is equal to what it sent before."""
+    latest, count = case.run.equals.get(joined(case.proposal.tool, case.proposal.arguments_digest), ("", 0))
+    if not count:
+        return _CLEAR
+    inputs = {"equal": latest, "count": count}
+    mode = case.mode(transition.mode)
+    state = case.run.attempts[latest].state
+    if transition.retry == "never" or (transition.retry == "unsent" and state not in _UNDONE):
+        why = f"policy lets no run repeat this call, and `{latest}` was equal to it"
+        return Refuse(why, rule=transition.name, inputs=inputs, mode=mode)
+    if transition.max_attempts is not None and count >= transition.max_attempts:
+        why = f"this run has sent {count} equal calls, and policy allows no more"
+        return Refuse(why, rule=transition.name, inputs=inputs, mode=mode)
+    return passed("holds", inputs)
+
+
+# --- budgets and accounts -------------------------------------------------------------------------------------------
+
+
+def budget(case: Case) -> Step:
+    """The run can pay, and so can the accounts that it shares with others.
+
+    Only what the run itself has spent for good ends it: what is merely reserved may yet come back.
+    """
+    found = _own_budget(case)
+    if not isinstance(found, Pass) or not case.tool.accounts:
+        return found
+    inputs: dict[str, Any] = {"accounts": {}}
+    over: list[Refuse] = []
+    for shared, account in accounts_of(case):
+        levels = _levels(case, account)
+        inputs["accounts"][shared.rule] = {"account": account, "levels": levels}
+        over += _overdrawn(case, shared, levels, case.charge)
+    inputs |= found.finding.inputs
+    if over:
+        first = next((one for one in over if one.mode != "observe"), over[0])
+        return Refuse(
+            first.reason, first.outcome, first.rule, inputs, retry_after_s=first.retry_after_s, mode=first.mode
+        )
+    return passed("budget", inputs)
+
+
+def _levels(case: Case, account: str) -> dict[str, int]:
+    return {unit: level for (name, unit), level in (case.observed.levels or {}).items() if name == account}
+
+
+def _overdrawn(case: Case, shared: Shared, levels: Mapping[str, int], charge: Charge) -> Iterator[Refuse]:
+    """What the charge would take from the account beyond its limits."""
+    end = until(shared.about.window, case.now)
+    mode = case.mode(shared.about.mode)
+    taken: dict[str, int] = dict(vars(charge))
+    for unit, limit in limits_of(shared.about.limit).items():
+        level = levels.get(unit, 0)
+        # Of tokens nothing may be reserved: what is measured later counts for the next call.
+        full = level >= limit if limit is not None and unit == "tokens" and not taken[unit] and charge.calls else False
+        if limit is None or not (full or (taken[unit] and level + taken[unit] > limit)):
+            continue
+        left = shown(unit, max(0, limit - level))
+        within = "for good" if end is None else f"until {end.isoformat(timespec='seconds')}"
+        yield Refuse(
+            f"`{shared.rule}` has {left:g} of {shown(unit, limit):g} {unit} left {within}",
+            outcome=Outcome.DENIED if end is None else Outcome.RATE_LIMITED,
+            rule=shared.rule,
+            retry_after_s=None if end is None else max(0.0, round((end - case.now).total_seconds(), 3)),
+            mode=mode,
+        )
+
+
+def _own_budget(case: Case) -> Step:
+    limits, spent, charge = case.rules.policy.budgets, case.run.spent, case.charge
+    inputs = {"spent": dict(vars(spent)), "charge": dict(vars(charge)), "elapsed_s": case.elapsed_s}
+    for unit, limit in limits_of(limits).items():
+        taken, so_far = getattr(charge, unit), getattr(spent, unit)
+        soft = unit == "tokens" and not taken and charge.calls
+        if limit is None or unit == "reviews" or not (taken or soft):
+            continue
+        if so_far + taken <= limit and not (soft and so_far >= limit):
+            continue
+        if so_far < limit and not case.run.unsettled:
+            # Something is left, which another step may still be able to use: no reason to end the run.
+            short = f"this step takes {shown(unit, taken):g} {unit}, and {shown(unit, limit - so_far):g} of "
+            short += f"{shown(unit, limit):g} are left"
+            return Refuse(short, rule=f"budgets.{unit}", inputs=inputs)
+        return _over(case, f"budgets.{unit}", f"the budget of {shown(unit, limit):g} {unit} is used up", inputs)
+    if limits.elapsed_s is not None and case.elapsed_s >= limits.elapsed_s:
+        reason = f"the budget of {limits.elapsed_s:g} s is used up"
+        return _over(case, "budgets.elapsed_s", reason, inputs)
+    if limits.reported_tokens is not None and case.run.reported_tokens >= limits.reported_tokens:
+        reason = f"the client reported {case.run.reported_tokens} tokens, and the budget is {limits.reported_tokens}"
+        return _over(case, "budgets.reported_tokens", reason, inputs)
+    return passed("budget", inputs)
+
+
+def _over(case: Case, rule: str, reason: str, inputs: Mapping[str, Any]) -> Refuse:
+    """Only what is spent for good ends the run: what is merely reserved may yet come back."""
+    if case.run.unsettled:
+        reserved_too = f"{reason} or reserved by calls that are not settled yet"
+        moving = any(one.state is not AttemptState.UNKNOWN for one in case.run.unsettled.values())
+        return Refuse(reserved_too, rule=rule, inputs=inputs, retry_after_s=RETRY_S if moving else None)
+    shared = case.run.origin == "default"
+    outcome = Outcome.DENIED if shared else Outcome.BUDGET_EXHAUSTED
+    return Refuse(reason, outcome=outcome, rule=rule, inputs=inputs, final=not shared)
+
+
+def reservations(case: Case, charge: Charge) -> tuple[Reservation, ...]:
+    """What the charge takes from the accounts that the call falls under."""
+    return tuple(
+        one
+        for shared, account in accounts_of(case)
+        for one in reserved(shared, account, charge, binding=not case.observes(shared.about.mode), now=case.now)
+    )
+
+
+def warnings(case: Case) -> tuple[str, ...]:
+    """Budgets and accounts of which, with this call, little is left."""
+    found: list[str] = []
+    policy, charge = case.rules.policy, vars(case.charge)
+    spent = {unit: level + charge[unit] for unit, level in vars(case.run.spent).items()}
+    found += _scarce("budgets", limits_of(policy.budgets), spent, policy.budgets.warn_at)
+    if policy.budgets.elapsed_s is not None and case.elapsed_s >= policy.budgets.elapsed_s * policy.budgets.warn_at:
+        found.append(f"budgets.elapsed_s: {case.elapsed_s:.0f} of {policy.budgets.elapsed_s:g} used")
+    for shared, account in accounts_of(case):
+        levels = {unit: level + charge[unit] for unit, level in _levels(case, account).items()}
+        found += _scarce(shared.rule, limits_of(shared.about.limit), levels, shared.about.warn_at)
+    return tuple(found)
+
+
+def _scarce(name: str, limits: Mapping[str, int | None], used: Mapping[str, int], warn_at: float) -> Iterator[str]:
+    for unit, limit in limits.items():
+        if limit and used.get(unit, 0) >= limit * warn_at:
+            yield f"{name}.{unit}: {shown(unit, used[unit]):g} of {shown(unit, limit):g} used"
+
+
+# --- the world, and a person ----------------------------------------------------------------------------------------
+
+_UNCONDITIONAL = always("preconditions")
+
+
+def preconditions(case: Case) -> Step:
+    """What the transition wants to be true of the world was looked at now, and is."""
+    wanted = case.transition.preconditions if case.transition is not None else ()
+    if not wanted or case.transition is None:
+        return _UNCONDITIONAL
+    unasked = tuple(name for name in wanted if name not in case.observed.probes)
+    if unasked:
+        return Gather(probes=unasked)
+    probes = case.observed.probes
+    inputs = {
+        name: {
+            "verdict": probes[name].verdict,
+            "started_at": probes[name].started_at.isoformat(),
+            "artifact": probes[name].artifact,
+        }
+        for name in wanted
+    }
+    failed = next((probes[name] for name in wanted if probes[name].verdict != "pass"), None)
+    if failed is None:
+        return passed("preconditions", inputs)
+    final = failed.verdict == "fail" and "preconditions" in case.rules.policy.stops.final_denials
+    mode = case.mode(case.transition.mode)
+    return Refuse(failed.says, rule=case.transition.name, inputs=inputs, final=final, mode=mode)
+
+
+_UNATTENDED = always("approval")
+
+
+def approval(case: Case) -> Step:
+    """A person has agreed to this exact action, if the transition wants one."""
+    transition = case.transition
+    if transition is None or transition.approval is None or not _asks(case, transition):
+        return _UNATTENDED
+    action = action_digest(case.proposal, case.observed.definition, case.rules.digest)
+    found = case.run.approvals.get(case.run.actions.get(action, ""))
+    if found is None or found.used_by is not None:
+        return _ask(case, transition, action)
+    if found.decision == "rejected":
+        why = f": {found.reason}" if found.reason else ""
+        return Refuse(
+            f"`{found.by}` rejected this action{why}",
+            rule=transition.name,
+            inputs={"approval": found.id},
+            mode=case.mode(transition.mode),
+        )
+    if case.now >= found.expires_at:
+        return _ask(case, transition, action)
+    if pending(found, case.now):
+        return Wait(
+            Outcome.NEEDS_APPROVAL,
+            transition.approval.reason,
+            approval=found.id,
+            inputs={"approval": found.id, "action": action},
+        )
+    return passed("approval", {"approval": found.id, "by": found.by})._replace(approval=found.id)
+
+
+def _asks(case: Case, transition: Transition) -> bool:
+    """Whether this call is one that a person must see; what cannot be judged is."""
+    when = transition.approval.when if transition.approval is not None else ()
+    if not when:
+        return True
+    found = unmet(case, when, values_of(case))
+    return found is None or isinstance(found[1], Undecided)
+
+
+def _ask(case: Case, transition: Transition, action: Digest) -> Step:
+    """Asking a person costs one of the reviews of the run, and of the accounts."""
+    limit, spent, one = case.rules.policy.budgets.reviews, case.run.spent.reviews, Charge(reviews=1)
+    if limit is not None and spent >= limit:
+        return Refuse(
+            f"a person must agree, and the budget of {limit} reviews is used up",
+            rule="budgets.reviews",
+            inputs={"action": action, "reviews": spent},
+        )
+    for shared, account in accounts_of(case):
+        for over in _overdrawn(case, shared, _levels(case, account), one):
+            if over.mode != "observe":
+                return over
+    return Ask(transition, action, reservations(case, one))
