@@ -1,6 +1,6 @@
 """What the runtime asks of the world: Ledger, Upstreams, Clock. Adapters map the world's failures to these words.
 
-`Conflict` and `Occupied` are ordinary: decide again. `LedgerUnavailable` stops dispatch.
+`Conflict`, `Occupied` and `Exhausted` are ordinary: decide again. `LedgerUnavailable` stops dispatch.
 `NotSent` is known to have done nothing; `Silence` is not.
 """
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from gateway.model.account import Posting as Posting
 from gateway.model.canonical import Digest
 from gateway.model.offer import Kind
 from gateway.model.party import Party as Party
@@ -35,6 +36,18 @@ class Occupied(Exception):
         self.held = held
 
 
+class Exhausted(Exception):
+    """A posting would take an account above its limit. Nothing was written."""
+
+    def __init__(self, account: str, unit: str, level: int, limit: int) -> None:
+        super().__init__(f"account `{account}` stands at {level} {unit} of {limit}")
+        self.account = account
+        self.unit = unit
+        self.level = level
+        """Where it stood, the step's own earlier postings included."""
+        self.limit = limit
+
+
 class LedgerUnavailable(Exception):
     """The ledger cannot be written or read now (locked, full, read-only, gone). The write may have happened."""
 
@@ -60,6 +73,8 @@ class Append:
     """Put in place of what stood under the same attempt."""
     untrack: Sequence[str] = ()
     """Attempts that are settled."""
+    postings: Sequence[Posting] = ()
+    """What the step takes from accounts and gives back to them, in this order. It needs a record that says why."""
 
 
 class Ledger(Protocol):
@@ -73,7 +88,7 @@ class Ledger(Protocol):
     async def append(self, step: Append) -> None:
         """The step is durable. All of it, or nothing.
 
-        Raises: Conflict, Occupied, LedgerUnavailable.
+        Raises: Conflict, Occupied, Exhausted, of which the first that applies; LedgerUnavailable.
         """
         ...
 
@@ -87,6 +102,13 @@ class Ledger(Protocol):
 
     async def payload(self, digest: Digest) -> bytes | None:
         """The stored bytes, or None if they were erased or never stored here."""
+        ...
+
+    async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:
+        """The level of each of these accounts in each of its units, by both; those that never were are absent.
+
+        It is the exact sum of what was posted, by whomever: below 0, if more was given back than taken.
+        """
         ...
 
     async def tracked(self, *, expired_at: float | None = None) -> Sequence[Tracked]:

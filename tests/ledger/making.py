@@ -8,7 +8,7 @@ from gateway.model.canonical import Digest
 from gateway.model.events import ApprovalRequested, Event, OutcomeDelivered, RunOpened, Who
 from gateway.model.record import GENESIS, Record, encode, link, utc
 from gateway.model.run import Tracked
-from gateway.ports import Append
+from gateway.ports import Append, Posting
 
 T0 = 1_800_000_000.0
 
@@ -21,13 +21,14 @@ class Line:
 
     run: str
     expected: tuple[int, str] = (0, GENESIS)
+    at: float = T0
 
     def step(self, *events: Event, **fields: Any) -> Append:
         """The next step; one small event if none is given."""
         version, head = expected = self.expected
         records = []
         for event in events or (small(),):
-            record = Record(run=self.run, seq=version + 1, at=utc(T0 + version), previous=head, event=event)
+            record = Record(run=self.run, seq=version + 1, at=utc(self.at + version), previous=head, event=event)
             records.append(record)
             version, head = version + 1, link(encode(record))
         self.expected = version, head
@@ -75,3 +76,9 @@ def attempt(
     lease_until: float = T0,
 ) -> Tracked:
     return Tracked(name, run, state, None if hold is None else Digest(hold), owner, lease_until)
+
+
+def posting(
+    account: str, amount: int, *, unit: str = "calls", limit: int | None = None, until: float | None = None
+) -> Posting:
+    return Posting(account, unit, amount, limit, until)

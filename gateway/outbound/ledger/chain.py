@@ -1,10 +1,12 @@
 """A step's records as they are stored, each the continuation of the one before. The same for every ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from gateway.model.canonical import Digest
 from gateway.model.record import GENESIS, Record, decode, link
-from gateway.ports import Append, Conflict, LedgerUnavailable
+from gateway.outbound.ledger.accounts import check_postings
+from gateway.ports import Append, Conflict, LedgerUnavailable, Occupied, Tracked
 
 UNOPENED = (0, GENESIS)
 """Version and head of a run without records."""
@@ -21,7 +23,8 @@ class Entry(NamedTuple):
 def entries(step: Append) -> Sequence[Entry]:
     """The step's records, encoded; they follow `expected` and each other without a gap.
 
-    Raises: ValueError for records that do not, and for attempts of another run: the caller is wrong.
+    Raises: ValueError for records that do not, for attempts of another run, and for postings that no ledger can
+    hold: the caller is wrong.
     """
     version, head = step.expected
     made: list[Entry] = []
@@ -34,6 +37,7 @@ def entries(step: Append) -> Sequence[Entry]:
     for tracked in step.track:
         if tracked.run != step.run:
             raise ValueError(f"attempt `{tracked.attempt}` of run `{tracked.run}` cannot be tracked by `{step.run}`")
+    check_postings(step)
     return made
 
 
@@ -45,6 +49,27 @@ def check_expected(step: Append, found: tuple[int, str]) -> None:
     if found != step.expected:
         at = "the same version with another head" if found[0] == step.expected[0] else f"version {found[0]}"
         raise Conflict(f"run `{step.run}` was expected at version {step.expected[0]} and is at {at}")
+
+
+def check_holds(step: Append, holder: Callable[[Digest], Tracked | None]) -> None:
+    """No two attempts would have the same hold after the step; `holder` is who has it before.
+
+    Raises: Occupied.
+    """
+    new: dict[str, Tracked] = {}
+    for tracked in step.track:
+        if tracked.hold is not None:
+            held = holder(tracked.hold)
+            if held is not None and held.attempt not in step.untrack and held.attempt not in new:
+                _check_same(tracked, held)
+            for other in new.values():
+                _check_same(tracked, other)
+        new[tracked.attempt] = tracked
+
+
+def _check_same(tracked: Tracked, other: Tracked) -> None:
+    if other.hold == tracked.hold and other.attempt != tracked.attempt:
+        raise Occupied(other)
 
 
 def decoded(body: bytes, stored_link: str) -> Record:

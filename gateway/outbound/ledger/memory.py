@@ -2,15 +2,17 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 from itertools import islice
 from typing import TypeAlias
 
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
-from gateway.outbound.ledger.chain import UNOPENED, check_expected, decoded, entries
-from gateway.ports import Append, LedgerUnavailable, Occupied, Tracked
+from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
+from gateway.outbound.ledger.chain import UNOPENED, check_expected, check_holds, decoded, entries
+from gateway.ports import Append, LedgerUnavailable, Tracked
 
 _Line: TypeAlias = tuple[str, bytes, str]
 """What a file would have of a record: its kind, body and link. A plain tuple of those is not visited by the garbage
@@ -34,6 +36,11 @@ class MemoryLedger:
         self._attempts: dict[str, Tracked] = {}
         self._holders: dict[Digest, str] = {}
         """Hold to the attempt that has it."""
+        self._accounts: dict[Account, Standing] = {}
+        self._units: dict[str, set[str]] = {}
+        """The units that each account has a level in."""
+        self._ends: list[tuple[float, str, str]] = []
+        """A heap of when accounts may be forgotten; some of it is no longer true."""
 
     @property
     def salt(self) -> bytes:
@@ -46,7 +53,8 @@ class MemoryLedger:
         self._check_available()
         run = self._runs.get(step.run, [])
         check_expected(step, (len(run), run[-1][2]) if run else UNOPENED)
-        self._check_holds(step)
+        check_holds(step, self._holder)
+        changes = posted(step.postings, self._accounts.get) if step.postings else ()
         # Nothing below can fail: the step is applied whole, or was refused above.
         lines = [(entry.record.event.kind, entry.body, entry.link) for entry in made]
         self._runs.setdefault(step.run, run).extend(lines)
@@ -60,6 +68,10 @@ class MemoryLedger:
             self._attempts[tracked.attempt] = tracked  # one that is already tracked keeps its age
             if tracked.hold is not None:
                 self._holders[tracked.hold] = tracked.attempt
+        for change in changes:
+            self._post(change)
+        if count := forgettable(changes):
+            self._forget(past(step), count)
         await asyncio.sleep(0)
 
     async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
@@ -77,6 +89,15 @@ class MemoryLedger:
         """As `Ledger.payload`."""
         self._check_available()
         return self._payloads.get(digest)
+
+    async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:
+        """As `Ledger.levels`."""
+        self._check_available()
+        return {
+            (account, unit): self._accounts[account, unit].level
+            for account in accounts
+            for unit in self._units.get(account, ())
+        }
 
     async def tracked(self, *, expired_at: float | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
@@ -111,26 +132,29 @@ class MemoryLedger:
         if self.trouble is not None:
             raise LedgerUnavailable(self.trouble)
 
-    def _check_holds(self, step: Append) -> None:
-        """No two attempts would have the same hold after the step.
+    def _holder(self, hold: Digest) -> Tracked | None:
+        holder = self._holders.get(hold)
+        return None if holder is None else self._attempts[holder]
 
-        Raises: Occupied.
-        """
-        new: dict[str, Tracked] = {}
-        for tracked in step.track:
-            if tracked.hold is not None:
-                holder = self._holders.get(tracked.hold)
-                if holder is not None and holder not in step.untrack and holder not in new:
-                    _check_same(tracked, self._attempts[holder])
-                for other in new.values():
-                    _check_same(tracked, other)
-            new[tracked.attempt] = tracked
+    def _post(self, change: Change) -> None:
+        account, before, after = change
+        self._accounts[account] = after
+        if after.until is not None and (before is None or before.until != after.until):
+            heappush(self._ends, (after.until, *account))
+        if before is None:
+            self._units.setdefault(account[0], set()).add(account[1])
+
+    def _forget(self, end: float, count: int) -> None:
+        while count and self._ends and self._ends[0][0] <= end:
+            until, *(account, unit) = heappop(self._ends)
+            standing = self._accounts.get((account, unit))
+            if standing is not None and standing.until == until:
+                count -= 1
+                del self._accounts[account, unit]
+                self._units[account].discard(unit)
+                if not self._units[account]:
+                    del self._units[account]
 
     def _release(self, tracked: Tracked | None) -> None:
         if tracked is not None and tracked.hold is not None:
             self._holders.pop(tracked.hold, None)
-
-
-def _check_same(tracked: Tracked, other: Tracked) -> None:
-    if other.hold == tracked.hold and other.attempt != tracked.attempt:
-        raise Occupied(other)

@@ -43,6 +43,16 @@ MIGRATIONS: Sequence[Migration] = (
         "CREATE UNIQUE INDEX attempt_hold ON attempt (hold) WHERE hold IS NOT NULL",
         "CREATE INDEX attempt_lease ON attempt (lease_until)",
     ),
+    (
+        """CREATE TABLE accounts (
+            account TEXT NOT NULL,
+            unit TEXT NOT NULL,
+            level INTEGER NOT NULL,
+            until REAL,
+            PRIMARY KEY (account, unit)
+        ) STRICT, WITHOUT ROWID""",
+        "CREATE INDEX accounts_end ON accounts (until) WHERE until IS NOT NULL",
+    ),
 )
 
 VERSION = len(MIGRATIONS)

@@ -2,12 +2,13 @@
 
 Writes go through one thread that commits in groups (`writer.py`), reads through a connection of their
 own, which never waits for a writer. All that must hold across processes is checked within the
-transaction, under SQLite's write lock: the run's version and head, the uniqueness of a hold, a lease.
+transaction, under SQLite's write lock: the run's version and head, the uniqueness of a hold, a lease,
+the limit of an account.
 """
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -18,7 +19,8 @@ import aiosqlite
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger import file
-from gateway.outbound.ledger.chain import UNOPENED, Entry, check_expected, decoded, entries
+from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
+from gateway.outbound.ledger.chain import UNOPENED, Entry, check_expected, check_holds, decoded, entries
 from gateway.outbound.ledger.faults import unavailable
 from gateway.outbound.ledger.schema import RARE, RARE_SQL
 from gateway.outbound.ledger.writer import Opened, Writer
@@ -38,6 +40,17 @@ _UNTRACK = "DELETE FROM attempt WHERE attempt = ?"
 _HOLDER = f"SELECT {_COLUMNS} FROM attempt WHERE hold = ?"  # noqa: S608
 _CLAIM = "UPDATE attempt SET owner = ?1, lease_until = ?2 WHERE attempt = ?3 AND (owner = ?1 OR lease_until <= ?4)"
 _RENEW = "UPDATE attempt SET lease_until = ? WHERE owner = ? AND state <> 'unknown'"
+
+_STANDING = "SELECT level, until FROM accounts WHERE account = ? AND unit = ?"
+_MAKE_ACCOUNT = "INSERT INTO accounts (level, until, account, unit) VALUES (?, ?, ?, ?)"
+_CHANGE_ACCOUNT = "UPDATE accounts SET level = ?, until = ? WHERE account = ? AND unit = ?"
+_CHANGE_LEVEL = "UPDATE accounts SET level = ? WHERE account = ? AND unit = ?"
+"""Without `until`, for that would have its index written too."""
+_FORGET = """
+DELETE FROM accounts WHERE (account, unit) IN (
+    SELECT account, unit FROM accounts INDEXED BY accounts_end
+    WHERE until <= ? ORDER BY until, account, unit LIMIT ?
+)"""
 
 _READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq"
 _PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
@@ -101,7 +114,7 @@ class SqliteLedger:
         After LedgerUnavailable the step may be in the ledger or not: the commit itself may have failed.
         Whoever is cancelled here has still appended.
 
-        Raises: Conflict, Occupied, LedgerUnavailable; ValueError for records that do not continue the run.
+        Raises: Conflict, Occupied, Exhausted, LedgerUnavailable; ValueError for what is no step of the run.
         """
         await self._writer.run(partial(_append, step, entries(step)))
 
@@ -122,6 +135,13 @@ class SqliteLedger:
         for (body,) in await self._rows(_PAYLOAD, digest):
             return bytes(body)
         return None
+
+    async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:
+        """As `Ledger.levels`."""
+        if not accounts:
+            return {}
+        rows = await self._rows(_levels(len(accounts)), *accounts)
+        return {(account, unit): level for account, unit, level in rows}
 
     async def tracked(self, *, expired_at: float | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
@@ -189,6 +209,7 @@ async def _attach(path: Path, reader: aiosqlite.Connection) -> None:
 
 def _append(step: Append, made: Sequence[Entry], db: sqlite3.Connection) -> None:
     check_expected(step, db.execute(_HEAD, (step.run,)).fetchone() or UNOPENED)
+    changes = _posted(step, db) if step.postings else ()
     # First what another run may forbid: a step that is refused has then written nothing that must be undone.
     for attempt in step.untrack:
         db.execute(_UNTRACK, (attempt,))
@@ -198,6 +219,40 @@ def _append(step: Append, made: Sequence[Entry], db: sqlite3.Connection) -> None
         db.execute(_ADD_EVENT, (step.run, record.seq, record.event.kind, link, body))
     for item in step.payloads.items():
         db.execute(_ADD_PAYLOAD, item)
+    for change in changes:
+        _post(change, db)
+    if count := forgettable(changes):
+        db.execute(_FORGET, (past(step), count))
+
+
+def _posted(step: Append, db: sqlite3.Connection) -> Sequence[Change]:
+    """What the step makes of the accounts. Nothing is written yet: accounts are where many steps are refused, and
+    each that left something behind would have its group begun again.
+
+    Raises: Occupied, Exhausted.
+    """
+    check_holds(step, partial(_holder, db))
+    return posted(step.postings, partial(_standing, db))
+
+
+def _holder(db: sqlite3.Connection, hold: Digest) -> Tracked | None:
+    row = db.execute(_HOLDER, (hold,)).fetchone()
+    return None if row is None else Tracked(*row)
+
+
+def _standing(db: sqlite3.Connection, account: Account) -> Standing | None:
+    row = db.execute(_STANDING, account).fetchone()
+    return None if row is None else Standing(*row)
+
+
+def _post(change: Change, db: sqlite3.Connection) -> None:
+    account, before, after = change
+    if before is None:
+        db.execute(_MAKE_ACCOUNT, (*after, *account))
+    elif before.until == after.until:
+        db.execute(_CHANGE_LEVEL, (after.level, *account))
+    else:
+        db.execute(_CHANGE_ACCOUNT, (*after, *account))
 
 
 def _track(tracked: Tracked, db: sqlite3.Connection) -> None:
@@ -205,15 +260,20 @@ def _track(tracked: Tracked, db: sqlite3.Connection) -> None:
     try:
         db.execute(_TRACK, row)
     except sqlite3.IntegrityError:
-        holder = db.execute(_HOLDER, (tracked.hold,)).fetchone()
+        holder = None if tracked.hold is None else _holder(db, tracked.hold)
         if holder is None:
             raise
-        raise Occupied(Tracked(*holder)) from None
+        raise Occupied(holder) from None
 
 
 def _change(sql: str, values: tuple[Any, ...], db: sqlite3.Connection) -> int:
     """How many rows the statement changed."""
     return db.execute(sql, values).rowcount
+
+
+def _levels(count: int) -> str:
+    marks = ", ".join("?" * count)
+    return f"SELECT account, unit, level FROM accounts WHERE account IN ({marks})"  # noqa: S608
 
 
 def _find(kinds: Sequence[str], limit: int) -> tuple[Any, ...]:
