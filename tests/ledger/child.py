@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 
 from gateway.model.record import link
 from gateway.outbound.ledger import SqliteLedger, open_sqlite
-from gateway.ports import Conflict, Occupied
-from tests.ledger.making import T0, Line, attempt, opened
+from gateway.ports import Conflict, Exhausted, Occupied
+from tests.ledger.making import T0, Line, attempt, opened, posting
 
 
 def say(*words: object) -> None:
@@ -90,6 +90,30 @@ async def hold(path: str, who: str, count: str) -> None:
     await ledger.close()
 
 
+async def charge(path: str, who: str, count: str, limit: str) -> None:
+    """Charges the account that all charge, so many times at once, each in a run of its own; says which landed."""
+    ledger = await open_sqlite(path)
+    wait_for_go()
+    steps = [Line(f"run_{who}_{n}").step(postings=[posting("a", 1, limit=int(limit))]) for n in range(int(count))]
+    came = await asyncio.gather(*(ledger.append(step) for step in steps), return_exceptions=True)
+    for one in came:
+        if not isinstance(one, Exhausted | None):
+            raise one
+    say(*(number for number, one in enumerate(came) if one is None))
+    await ledger.close()
+
+
+async def spend(path: str, run: str) -> None:
+    """Charges 3 and then gives back 2, for ever, saying each version once it was acknowledged."""
+    ledger = await open_sqlite(path)
+    wait_for_go()
+    line = Line(run)
+    while True:
+        steps = [line.step(postings=[posting("a", amount), posting(run, amount)]) for amount in (3, -2)]
+        await asyncio.gather(*(ledger.append(step) for step in steps))
+        say(line.expected[0])
+
+
 async def forget(path: str) -> None:
     """Opens the ledger, uses it, and ends without a word of goodbye."""
     ledger = await open_sqlite(path)
@@ -98,7 +122,7 @@ async def forget(path: str) -> None:
 
 
 VERBS: dict[str, Callable[..., Coroutine[None, None, None]]] = {
-    verb.__name__: verb for verb in (make, append, contend, claim, hold, forget)
+    verb.__name__: verb for verb in (make, append, contend, claim, hold, charge, spend, forget)
 }
 
 if __name__ == "__main__":

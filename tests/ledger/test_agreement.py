@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 
 from gateway.model.canonical import Digest
 from gateway.outbound.ledger import MemoryLedger, open_sqlite
-from gateway.ports import Conflict, Ledger, Occupied
-from tests.ledger.making import Line, asked, attempt, opened, small
+from gateway.ports import Conflict, Exhausted, Ledger, Occupied
+from tests.ledger.making import T0, Line, asked, attempt, opened, posting, small
 
 Op: TypeAlias = tuple[Any, ...]
 
 RUNS = ["run_1", "run_2", "run_3"]
 ATTEMPTS = {run: [f"{run}_att_{number}" for number in range(2)] for run in RUNS}
+
+ACCOUNTS = ["a", "b", "c"]
 
 run = st.sampled_from(RUNS)
 name = run.flatmap(lambda chosen: st.sampled_from(ATTEMPTS[chosen]))
@@ -36,6 +38,20 @@ def tracked(draw: st.DrawFn, of: str) -> Any:
     )
 
 
+postings = st.lists(
+    st.builds(
+        posting,
+        st.sampled_from(ACCOUNTS),
+        st.integers(-3, 5),
+        unit=st.sampled_from(["calls", "cost"]),
+        limit=st.sampled_from([None, 0, 4, 6]),
+        # Past before the test begins, while it goes on, never.
+        until=st.sampled_from([T0 - 3601, T0 - 3600, T0 - 3598, T0, None]),
+    ),
+    max_size=3,
+)
+
+
 @st.composite
 def appends(draw: st.DrawFn) -> Op:
     of = draw(run)
@@ -43,7 +59,8 @@ def appends(draw: st.DrawFn) -> Op:
     payloads = draw(st.dictionaries(st.sampled_from([Digest("c1:a"), Digest("c1:b")]), st.binary(max_size=8)))
     track = draw(st.lists(tracked(of), max_size=2))
     untrack = draw(st.lists(st.sampled_from(ATTEMPTS[of]), max_size=1))
-    return "append", of, events, payloads, track, untrack, draw(st.integers(0, 9)) == 0
+    fields = {"payloads": payloads, "track": track, "untrack": untrack, "postings": draw(postings)}
+    return "append", of, events, fields, draw(st.integers(0, 9)) == 0
 
 
 ops = st.one_of(
@@ -56,15 +73,15 @@ ops = st.one_of(
 async def told(ledger: Ledger, op: Op, lines: dict[str, Line]) -> object:
     """What the ledger says to the operation."""
     match op:
-        case ("append", of, events, payloads, track, untrack, stale):
+        case ("append", of, events, fields, stale):
             line = Line(of) if stale else lines[of]
             before = line.expected
-            step = line.step(*events, payloads=payloads, track=track, untrack=untrack)
+            step = line.step(*events, **fields)
             try:
                 await ledger.append(step)
-            except Conflict as error:
+            except (Conflict, Exhausted) as error:
                 line.expected = before
-                return str(error)
+                return type(error), str(error)
             except Occupied as error:
                 line.expected = before
                 return error.held
@@ -85,6 +102,7 @@ async def shown(ledger: Ledger) -> object:
         [await ledger.read(name, after) for name in RUNS for after in (0, 1)],
         [await ledger.find(kinds, limit=4) for kinds in (["run.opened", "approval.requested"], ["outcome.delivered"])],
         [await ledger.payload(Digest(cited)) for cited in ("c1:a", "c1:b")],
+        await ledger.levels(ACCOUNTS),
         await ledger.tracked(),
         await ledger.tracked(expired_at=50),
     )

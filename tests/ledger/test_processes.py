@@ -112,6 +112,35 @@ async def test_an_effect_has_one_holder_among_processes(sqlite: SqliteLedger, pa
     }
 
 
+async def test_a_limit_holds_among_processes_to_the_last_unit(sqlite: SqliteLedger, path: Path) -> None:
+    landed = await all_say(*[("charge", path, who, 50, 50) for who in "abcd"])
+    assert sum(len(numbers.split()) for numbers in landed) == 50
+    assert await sqlite.levels(["a"]) == {("a", "calls"): 50}
+    recorded = [
+        " ".join([str(number) for number in range(50) if await sqlite.read(f"run_{who}_{number}")]) for who in "abcd"
+    ]
+    assert recorded == [numbers.strip() for numbers in landed]
+
+
+async def test_what_a_killed_process_left_of_an_account_is_what_its_records_say(path: Path) -> None:
+    total = 0
+    for life in range(3):
+        run, acknowledged = f"run_{life}", 0
+        async with children(("spend", path, run)) as (child,):
+            await child.go()
+            while acknowledged < 50:
+                acknowledged = int(await child.says())
+            child.process.send_signal(signal.SIGKILL)
+            assert await child.process.wait() == -signal.SIGKILL
+        ledger = await open_sqlite(path)
+        recorded = len(await ledger.read(run))
+        assert recorded >= acknowledged
+        spent = recorded // 2 + 3 * (recorded % 2)
+        total += spent
+        assert await ledger.levels(["a", run]) == {("a", "calls"): total, (run, "calls"): spent}
+        await ledger.close()
+
+
 async def test_a_killed_process_loses_nothing_that_it_had_acknowledged(path: Path) -> None:
     for life in range(3):
         acknowledged = 0
