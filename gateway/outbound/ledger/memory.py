@@ -68,10 +68,8 @@ class MemoryLedger:
             self._attempts[tracked.attempt] = tracked  # one that is already tracked keeps its age
             if tracked.hold is not None:
                 self._holders[tracked.hold] = tracked.attempt
-        for change in changes:
-            self._post(change)
-        if count := forgettable(changes):
-            self._forget(past(step), count)
+        if changes:
+            self._post(step, changes)
         await asyncio.sleep(0)
 
     async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
@@ -136,13 +134,14 @@ class MemoryLedger:
         holder = self._holders.get(hold)
         return None if holder is None else self._attempts[holder]
 
-    def _post(self, change: Change) -> None:
-        account, before, after = change
-        self._accounts[account] = after
-        if after.until is not None and (before is None or before.until != after.until):
-            heappush(self._ends, (after.until, *account))
-        if before is None:
-            self._units.setdefault(account[0], set()).add(account[1])
+    def _post(self, step: Append, changes: Sequence[Change]) -> None:
+        for account, before, after in changes:
+            self._accounts[account] = after
+            if before is None:
+                self._units.setdefault(account[0], set()).add(account[1])
+            if after.until is not None and (before is None or before.until != after.until):
+                heappush(self._ends, (after.until, *account))
+        self._forget(past(step), forgettable(changes))
 
     def _forget(self, end: float, count: int) -> None:
         while count and self._ends and self._ends[0][0] <= end:

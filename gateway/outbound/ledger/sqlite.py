@@ -219,10 +219,11 @@ def _append(step: Append, made: Sequence[Entry], db: sqlite3.Connection) -> None
         db.execute(_ADD_EVENT, (step.run, record.seq, record.event.kind, link, body))
     for item in step.payloads.items():
         db.execute(_ADD_PAYLOAD, item)
-    for change in changes:
-        _post(change, db)
-    if count := forgettable(changes):
-        db.execute(_FORGET, (past(step), count))
+    if changes:
+        for change in changes:
+            _post(change, db)
+        if count := forgettable(changes):
+            db.execute(_FORGET, (past(step), count))
 
 
 def _posted(step: Append, db: sqlite3.Connection) -> Sequence[Change]:
