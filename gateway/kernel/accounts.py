@@ -1,17 +1,29 @@
 """(case, charge) -> what is reserved on accounts that many runs share. Whose account it is, and which window of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gateway.kernel.globs import names
+from gateway.kernel.reduce import settled_charge
 from gateway.kernel.registry import Registered
+from gateway.model.account import Posting
 from gateway.model.canonical import digest, dump
-from gateway.model.events import Charge, Reservation
+from gateway.model.events import (
+    ApprovalRequested,
+    AttemptRefuted,
+    AttemptUnsent,
+    Charge,
+    Event,
+    IntentRecorded,
+    ReceiptRecorded,
+    Reservation,
+)
 from gateway.model.flaws import account_rule, rate_rule
 from gateway.model.policy import AccountRule, Limits, Policy, Window, micro
 from gateway.model.proposal import Proposal
+from gateway.model.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +131,28 @@ def reserved(shared: Shared, account: str, charge: Charge, *, binding: bool, now
 def shown(unit: str, amount: int) -> float | int:
     """The amount as the policy's author counts it."""
     return amount / 1_000_000 if unit == "cost" else amount
+
+
+def postings(run: Run, event: Event) -> Iterator[Posting]:
+    """What an event takes from accounts, or gives back to them; `run` is as it was before the event."""
+    match event:
+        case IntentRecorded() | ApprovalRequested():
+            yield from (_posting(one, one.amount, one.limit) for one in event.accounts if one.amount)
+        case AttemptUnsent() | AttemptRefuted():
+            yield from (_posting(one, -one.amount, None) for one in _reserved(run, event.attempt) if one.amount)
+        case ReceiptRecorded() if event.attempt in run.attempts:
+            more = vars(settled_charge(run.attempts[event.attempt], event))
+            for one in _reserved(run, event.attempt):
+                if more[one.unit]:
+                    yield _posting(one, more[one.unit], None)
+        case _:
+            pass
+
+
+def _reserved(run: Run, attempt_id: str) -> tuple[Reservation, ...]:
+    attempt = run.attempts.get(attempt_id)
+    return attempt.intent.accounts if attempt is not None else ()
+
+
+def _posting(one: Reservation, amount: int, limit: int | None) -> Posting:
+    return Posting(one.account, one.unit, amount, limit, one.until.timestamp() if one.until is not None else None)

@@ -185,6 +185,8 @@ class Gather:
     """Accounts whose levels are wanted."""
     probes: tuple[str, ...] = ()
     """Verifiers that must be asked."""
+    parent: str | None = None
+    """A run of which must be known whether it is over."""
 
 
 Step = Pass | Refuse | Replay | Wait | Ask | Gather

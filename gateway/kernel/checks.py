@@ -99,6 +99,8 @@ def running(case: Case) -> Step:
     asking = case.proposal.principal
     if run.principal is not None and (run.principal.tenant, run.principal.id) != (asking.tenant, asking.id):
         return Refuse(f"run `{run.id}` belongs to another principal", rule="run.principal")
+    if run.parent is not None and case.observed.parent is None:
+        return Gather(parent=run.parent)
     if case.observed.parent == "over":
         return Refuse(f"the run `{run.parent}`, from which this one was opened, is over", rule="run.parent")
     if run.expires_at is not None and case.now >= run.expires_at:

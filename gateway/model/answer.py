@@ -35,7 +35,7 @@ class Cited(_Part):
 class BudgetLeft(_Part):
     """What this call was charged, and what the run has left. Only budgets that policy limits are listed."""
 
-    charged: dict[str, int] = {}
+    charged: dict[str, float] = {}
     left: dict[str, float] = {}
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from gateway.model.canonical import Digest
+from gateway.model.principal import Principal
 from gateway.model.proposal import KeySource
 
 
@@ -112,6 +113,11 @@ class Who(_Frozen):
     tenant: str
     id: str
     roles: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, principal: Principal) -> "Who":
+        """That principal."""
+        return cls(tenant=principal.tenant, id=principal.id, roles=tuple(sorted(principal.roles)))
 
 
 class RunOpened(_Frozen):

@@ -14,3 +14,12 @@ class Principal:
     """Roles as the identity source states them; what they may do is policy's to say."""
     scopes: frozenset[str] = field(default_factory=frozenset)
     """What the credential that they came with was issued for, in the words of its issuer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The run that another one is opened from, and what it passes on."""
+
+    run: str
+    authority: frozenset[str] | None = None
+    """None for all that it has."""

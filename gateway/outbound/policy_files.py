@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from gateway.model.flaws import EXPRESSIONS, FORMULAS, Flaw, UnknownName, flaws, texts
+from gateway.model.flaws import EXPRESSIONS, Flaw, UnknownName, flaws, texts
 from gateway.model.policy import MAX_EXPRESSION, NAME_PATTERN, Policy
 from gateway.outbound.file_models import did_you_mean, read_as
 from gateway.outbound.yaml_files import Document, Problem, Problems, compose, read

@@ -7,15 +7,18 @@ appends still queued; across processes the version and head of the run are the l
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
+from gateway.kernel.accounts import postings
 from gateway.kernel.reduce import NEXT_ATTEMPT, joined, reduce
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
 from gateway.kernel.verify import lose
+from gateway.model.account import Posting
 from gateway.model.canonical import Digest
-from gateway.model.events import Effect, Event, IntentRecorded
+from gateway.model.events import Effect, Event, IntentRecorded, RunMigrated
 from gateway.model.record import SCHEMA, Record, encode, utc
-from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, Tracked
+from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState, Tracked
 from gateway.model.trusted import trusted
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable
 from gateway.runtime import trace
@@ -60,6 +63,14 @@ class Options:
     def patience_of(self, client: str) -> float:
         """How long a client of that name is kept waiting, in seconds."""
         return self.patience_by_client.get(client, self.patience_s)
+
+
+class _Moved(NamedTuple):
+    """A run that goes on under a newer text of its policy."""
+
+    run: Run
+    rules: Rules
+    records: list[Record]
 
 
 class Book:
@@ -113,7 +124,7 @@ class Book:
         The step is decided against state that includes appends still queued, without an await between; nobody is
         answered before the group is on disk. On a conflict it is decided afresh: deciding is pure and free.
 
-        Raises: Occupied, LedgerUnavailable, and what the step raises.
+        Raises: Occupied, Exhausted, LedgerUnavailable, and what the step raises.
         """
         for _ in range(ROUNDS):
             head = await self._heads.get(run_id)
@@ -121,19 +132,26 @@ class Book:
             if head.run.policy is not None and head.run.policy != rules.digest:
                 continue
             before, now = head.run, utc(self.clock.now())
+            moved = self._migrated(before, now)
+            begun, rules = (before, rules) if moved is None else (moved.run, moved.rules)
             try:
-                events = list(step(before, rules, now))
+                events = list(step(begun, rules, now))
             except Conflict:
                 self._heads.drop(run_id, head)
                 continue
             if not events:
                 return events, before, rules
-            after, records = self._seal(before, events, rules, now)
+            after, records, postings = self._seal(begun, events, rules, now)
             head.run = after
-            track, untrack = self._tracking(before, after, events)
-            expected = (before.version, before.head)
+            track, untrack = self._tracking(begun, after, events)
+            expected, cited = (before.version, before.head), payloads
+            if moved is not None:
+                records, cited = (
+                    [*moved.records, *records],
+                    {**payloads, rules.digest: self.policies.texts[rules.digest]},
+                )
             try:
-                await self._append(Append(run_id, expected, records, payloads, track, untrack))
+                await self._append(Append(run_id, expected, records, cited, track, untrack, postings))
             except Conflict:
                 self._heads.drop(run_id, head)
             except BaseException:
@@ -143,9 +161,25 @@ class Book:
                 return events, after, rules
         raise LedgerUnavailable(f"run `{run_id}` changed under our hands {ROUNDS} times")
 
-    def _seal(self, run: Run, events: list[Event], rules: Rules, now: datetime) -> tuple[Run, list[Record]]:
-        """The events as records, chained, and the run after them; a stop that follows is added."""
+    def _migrated(self, run: Run, now: datetime) -> "_Moved | None":
+        """The run under the newer text of its policy, where that takes over running runs; None where it does not.
+
+        Never while something of it is unsettled, which is settled by the text under which it was begun.
+        """
+        newer = self.policies.successor(run.policy) if run.policy is not None else None
+        if newer is None or run.policy is None or run.state is not RunState.RUNNING or run.unsettled:
+            return None
+        if run.phase not in newer.policy.phases:
+            return None
+        after, records, _ = self._seal(run, [RunMigrated(source=run.policy, target=newer.digest)], newer, now)
+        return _Moved(after, newer, records)
+
+    def _seal(
+        self, run: Run, events: list[Event], rules: Rules, now: datetime
+    ) -> tuple[Run, list[Record], list[Posting]]:
+        """The events as records, chained, the run after them, and what they post; a stop that follows is added."""
         records: list[Record] = []
+        posted: list[Posting] = []
         seen = trace.context()
         for event in events:  # grows by at most one stop
             record = _record(
@@ -157,11 +191,12 @@ class Book:
                 trace=seen,
                 event=event,
             )
+            posted += postings(run, event)
             run = reduce(run, record, record.sealed[1])
             records.append(record)
             if len(records) == len(events) and (over := stop(run, rules, now)) is not None:
                 events.append(over)
-        return run, records
+        return run, records, posted
 
     def _tracking(self, before: Run, run: Run, events: Sequence[Event]) -> tuple[list[Tracked], list[str]]:
         """What is tracked from now on, and what no longer is."""
@@ -180,7 +215,7 @@ class Book:
     async def _append(self, append: Append) -> None:
         """As `Ledger.append`; an append that raised may have committed, so the ledger is asked before it is believed.
 
-        Raises: Conflict, Occupied, LedgerUnavailable.
+        Raises: Conflict, Occupied, Exhausted, LedgerUnavailable.
         """
         try:
             await self.ledger.append(append)

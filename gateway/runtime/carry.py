@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from gateway.kernel.case import Probed
+from gateway.kernel.conditions import Undecided
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.registry import is_pinned
 from gateway.kernel.rules import Rules
-from gateway.kernel.verify import observe, question, settle
+from gateway.kernel.verify import failure_of, judged, observe, probe_arguments, question, settle
 from gateway.model.answer import Shown
-from gateway.model.canonical import parse
+from gateway.model.canonical import Digest, parse
 from gateway.model.events import Effect, Event
+from gateway.model.policy import Verifier
 from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal
 from gateway.model.record import utc
@@ -43,6 +46,18 @@ class Flight:
     attempt: str | None = None
     """None until its intent is on disk."""
     ended: "asyncio.Task[Shown] | None" = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer in hand, with what is needed to record it."""
+
+    run: str
+    attempt: str
+    answer: Answer
+    tool: Tool
+    arguments: Mapping[str, Any]
+    elapsed_s: float
 
 
 class Unrecorded(LedgerUnavailable):
@@ -77,11 +92,11 @@ class Carrier:
         try:
             answer = await self._dispatch(proposal, tool, attempt, caller)
             elapsed = self._clock.monotonic() - started
+            answered = Answered(proposal.run, name, answer, tool, proposal.arguments, elapsed)
             try:
-                run, rules = await self._receive(proposal.run, name, answer, tool, elapsed)
-                run, rules = await self._verify(run, rules, name, proposal.arguments)
+                run, rules = await self._take(answered)
             except LedgerUnavailable as error:
-                _ = self.spawn(self._insist(proposal.run, name, answer, tool, elapsed))
+                _ = self.spawn(self._insist(answered))
                 raise Unrecorded(str(error)) from error
         finally:
             self.open.pop(name, None)
@@ -93,7 +108,8 @@ class Carrier:
 
         def late(answer: Answer) -> None:
             elapsed = self._clock.monotonic() - begun
-            loop.call_soon(self.spawn, self._insist(proposal.run, attempt.id, answer, tool, elapsed))
+            answered = Answered(proposal.run, attempt.id, answer, tool, proposal.arguments, elapsed)
+            loop.call_soon(self.spawn, self._insist(answered))
 
         with trace.outbound(tool.own_name, tool.upstream, attempt.id) as span:
             carried = trace.carrier()
@@ -114,31 +130,40 @@ class Carrier:
             trace.answered(span, answer)
         return answer
 
-    async def _receive(
-        self, run_id: str, attempt_id: str, answer: Answer, tool: Tool, elapsed_s: float
-    ) -> tuple[Run, Rules]:
-        cited, payloads = stored(answer, self._ledger.salt)
+    async def _take(self, answered: Answered) -> tuple[Run, Rules]:
+        """The answer is recorded, and verified if its transition names a verifier.
 
-        def received(run: Run, _rules: Rules, now: datetime) -> Sequence[Event]:
-            attempt = run.attempts.get(attempt_id)
+        Raises: LedgerUnavailable.
+        """
+        cited, payloads = stored(answered.answer, self._ledger.salt)
+        schema = answered.tool.definition.get("outputSchema")
+
+        def received(run: Run, rules: Rules, now: datetime) -> Sequence[Event]:
+            attempt = run.attempts.get(answered.attempt)
             if attempt is None:
-                raise Conflict(f"the state at hand does not know attempt `{attempt_id}` yet")
-            schema = tool.definition.get("outputSchema")
-            return observe(run, attempt, answer, cited, output_schema=schema, duration_s=elapsed_s, now=now)
+                raise Conflict(f"the state at hand does not know attempt `{answered.attempt}` yet")
+            rule = rules.ruled(answered.tool).registered.rule
+            failure = failure_of(answered.answer, answered.arguments, rule, rules, now) if rule.failures else None
+            return observe(
+                run,
+                attempt,
+                answered.answer,
+                cited,
+                output_schema=schema,
+                duration_s=answered.elapsed_s,
+                now=now,
+                failure=failure,
+            )
 
-        _, run, rules = await self._book.transact(run_id, received, payloads)
-        return run, rules
+        _, run, rules = await self._book.transact(answered.run, received, payloads)
+        return await self._verify(run, rules, answered.attempt, answered.arguments)
 
     async def _verify(self, run: Run, rules: Rules, attempt_id: str, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
         asked = question(run, attempt_id, rules)
         if asked is None:
             return run, rules
-        started, begun = utc(self._clock.now()), self._clock.monotonic()
-        tool = await self._upstreams.tool(asked.rule.probe.tool)
-        answer: Answer = NotSent(f"no upstream offers `{asked.rule.probe.tool}` as policy pins it")
-        if tool is not None and is_pinned(tool, rules.policy):
-            probe = asked.rule.probe.arguments
-            answer = await self._upstreams.call(Dispatch(tool, probe, asked.rule.timeout_s, meta=trace.carrier()))
+        begun = self._clock.monotonic()
+        answer, started = await self._ask(asked.rule, arguments, rules)
         elapsed = self._clock.monotonic() - begun
         cited, payloads = stored(answer, self._ledger.salt)
 
@@ -150,16 +175,33 @@ class Carrier:
         _, run, rules = await self._book.transact(run.id, settled, payloads)
         return run, rules
 
-    async def _insist(self, run_id: str, attempt_id: str, answer: Answer, tool: Tool, elapsed_s: float) -> None:
+    async def _ask(self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules) -> tuple[Answer, datetime]:
+        """What the probe of a verifier answers about a call with these arguments, and when it was asked."""
+        started = utc(self._clock.now())
+        tool = await self._upstreams.tool(rule.probe.tool)
+        if tool is None or not is_pinned(tool, rules.policy):
+            return NotSent(f"no upstream offers `{rule.probe.tool}` as policy pins it"), started
+        probe = probe_arguments(rule, arguments, rules, started)
+        if isinstance(probe, Undecided):
+            return NotSent(f"what to ask `{rule.probe.tool}` cannot be told: {probe.reason}"), started
+        return await self._upstreams.call(Dispatch(tool, probe, rule.timeout_s, meta=trace.carrier())), started
+
+    async def probe(self, name: str, arguments: Mapping[str, Any], rules: Rules) -> tuple[Probed, dict[Digest, bytes]]:
+        """What a verifier finds before a call with these arguments is made, and what is to be stored of it."""
+        rule = rules.policy.verifiers[name]
+        answer, started = await self._ask(rule, arguments, rules)
+        cited, payloads = stored(answer, self._ledger.salt)
+        verdict, says = judged(name, rule, answer, arguments, rules, utc(self._clock.now()))
+        return Probed(verdict, says, started, cited.digest if cited else None), payloads
+
+    async def _insist(self, answered: Answered) -> None:
         """Record a late answer, or one that the ledger would not take: again and again until it is on disk."""
         pause_s = 0.2
         while True:
             try:
-                run, rules = await self._receive(run_id, attempt_id, answer, tool, elapsed_s)
-                arguments = await self._ledger.payload(run.attempts[attempt_id].intent.arguments)
-                await self._verify(run, rules, attempt_id, parse(arguments) if arguments else {})
+                await self._take(answered)
             except LedgerUnavailable as error:
-                _LOG.error("the answer of %s is kept in memory until the ledger takes it: %s", attempt_id, error)
+                _LOG.error("the answer of %s is kept in memory until the ledger takes it: %s", answered.attempt, error)
                 await self._clock.sleep(pause_s)
                 pause_s = min(pause_s * 2, 5.0)
             else:
@@ -173,13 +215,13 @@ class Carrier:
         name, intent = attempt.id, attempt.intent
         tool = await self._upstreams.tool(intent.tool) or Tool(intent.tool, intent.upstream or "", intent.tool, {})
         elapsed = max(0.0, self._clock.now() - attempt.at.timestamp())
-        run_id = name.rpartition(".")[0]
+        body = await self._ledger.payload(intent.arguments)
+        arguments = parse(body) if body is not None else {}
+        answered = Answered(name.rpartition(".")[0], name, answer, tool, arguments, elapsed)
         try:
-            run, rules = await self._receive(run_id, name, answer, tool, elapsed)
-            arguments = await self._ledger.payload(intent.arguments)
-            await self._verify(run, rules, name, parse(arguments) if arguments else {})
+            await self._take(answered)
         except LedgerUnavailable:
-            _ = self.spawn(self._insist(run_id, name, answer, tool, elapsed))
+            _ = self.spawn(self._insist(answered))
             raise
 
     # --- verifiers that nobody asks ---------------------------------------------------------------------------------

@@ -1,8 +1,13 @@
 """A policy's own tests: state and call, judged by the very `decide` of a running gateway."""
 
+from dataclasses import replace
+from datetime import datetime, timedelta
+
 from rpds import HashTrieMap
 
-from gateway.kernel.case import Observed
+from gateway.kernel.accounts import limits_of
+from gateway.kernel.approve import action_digest
+from gateway.kernel.case import Gather, Observed, Probed
 from gateway.kernel.decide import decide
 from gateway.kernel.reduce import reduce
 from gateway.kernel.rules import Rules
@@ -18,11 +23,11 @@ from gateway.model.events import (
     Verdict,
     Who,
 )
-from gateway.model.policy import Case
+from gateway.model.policy import Case, Given, Limits, micro
 from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal
 from gateway.model.record import Record, utc
-from gateway.model.run import Evidence, Run
+from gateway.model.run import Approval, Evidence, Run
 from gateway.model.tool import Tool
 
 _START = 1_800_000_000.0
@@ -32,18 +37,43 @@ _START = 1_800_000_000.0
 def judge(rules: Rules, case: Case) -> tuple[Verdict, str]:
     """The verdict on the case's call in its state, and the outcome in the words of `expect`."""
     given = case.given
-    principal = Principal(id=given.principal, tenant=given.tenant, roles=frozenset(given.roles))
+    principal = Principal(given.principal, given.tenant, frozenset(given.roles), frozenset(given.scopes))
     run = _state(rules, case, principal)
     own_name = case.call.tool.rpartition("__")[2]
     definition = {"name": own_name, "inputSchema": given.tool.input_schema, "annotations": given.tool.annotations}
     tool = Tool(case.call.tool, "case", own_name, definition)
     arguments = case.call.arguments
     proposal = Proposal(run.id, principal, case.call.tool, arguments, digest(arguments, b""))
-    now = utc(_START + given.elapsed_s)
-    verdict = decide(run, proposal, rules, Observed(tool), now)
+    now = given.now or utc(_START + given.elapsed_s)
+    if given.approved:
+        run = _approved(rules, run, proposal, now)
+    verdict = _decided(rules, run, proposal, tool, given, now)
     after = reduce(run, Record(run=run.id, seq=run.version + 1, at=now, previous=run.head, event=verdict), "")
     over = stop(after, rules, now)
     return verdict, str(over.outcome) if over is not None else _outcome(verdict)
+
+
+def _decided(rules: Rules, run: Run, proposal: Proposal, tool: Tool, given: Given, now: datetime) -> Verdict:
+    """As `decide`, with the world as the case imagines it."""
+    observed = Observed(tool, parent="running" if run.parent is not None else None)
+    while True:  # ends: each round answers what the one before wanted to know, once
+        found = decide(run, proposal, rules, observed, now)
+        if not isinstance(found, Gather):
+            return found
+        if found.accounts:
+            shared = rules.ruled(tool).accounts
+            stands = zip(
+                found.accounts, (limits_of(given.accounts.get(one.name, Limits())) for one in shared), strict=True
+            )
+            levels = {(account, unit): level or 0 for account, units in stands for unit, level in units.items()}
+            observed = replace(observed, levels=levels)
+        probes = {name: _probed(name, given, now) for name in found.probes}
+        observed = replace(observed, probes={**observed.probes, **probes})
+
+
+def _probed(name: str, given: Given, now: datetime) -> Probed:
+    verdict = given.probes.get(name, "pass")
+    return Probed(verdict, f"`{name}` says {verdict}, as the case says", now)
 
 
 def mismatch(rules: Rules, case: Case) -> str | None:
@@ -56,6 +86,10 @@ def mismatch(rules: Rules, case: Case) -> str | None:
         return f"expected {expected.outcome}, but it is {outcome} by check `{refused.check}`{reason}"
     if expected.check is not None and refused.check != expected.check:
         return f"expected check `{expected.check}` to decide, but `{refused.check}` did{reason}"
+    would = tuple(verdict.waived) if isinstance(verdict, IntentRecorded) else ()
+    if expected.would_refuse is not None and would != expected.would_refuse:
+        listed = ", ".join(f"`{one}`" for one in would) or "none"
+        return f"expected other checks to be waived; it is {listed}"
     rule = refused.rule or verdict.transition
     if expected.rule is not None and rule != expected.rule:
         return f"expected rule `{expected.rule}` to decide, but `{rule}` did{reason}"
@@ -63,16 +97,55 @@ def mismatch(rules: Rules, case: Case) -> str | None:
 
 
 def _state(rules: Rules, case: Case, principal: Principal) -> Run:
-    given = case.given
-    who = Who(tenant=principal.tenant, id=principal.id, roles=tuple(sorted(principal.roles)))
-    opened = RunOpened(principal=who, workflow=rules.policy.workflow, policy=rules.digest, phase=rules.policy.initial)
-    run = reduce(Run("run_case"), Record(run="run_case", seq=1, at=utc(_START), previous="", event=opened), "")
+    given, opened_at = case.given, utc(_START)
+    if given.now is not None:
+        opened_at = given.now - timedelta(seconds=given.elapsed_s)
+    opened = RunOpened(
+        principal=Who.of(principal),
+        workflow=rules.policy.workflow,
+        policy=rules.digest,
+        phase=rules.policy.initial,
+        parent=None if given.delegated is None else "run_parent",
+        delegated=given.delegated,
+    )
+    run = reduce(Run("run_case"), Record(run="run_case", seq=1, at=opened_at, previous="", event=opened), "")
     evidence: HashTrieMap[str, Evidence] = HashTrieMap()
     for name, verdict in given.evidence.items():
-        event = EvidenceRecorded(verifier=name, verdict=verdict, says="as the case says", started_at=utc(_START))
+        scope = {**rules.policy.verifiers[name].scope, **given.scope.get(name, {})}
+        event = EvidenceRecorded(
+            verifier=name, verdict=verdict, says="as the case says", scope=scope, started_at=opened_at
+        )
         evidence = evidence.insert(name, Evidence(1, event, fresh=name not in given.stale))
-    spent = Charge(calls=given.calls, mutations=given.mutations)
-    return run._replace(phase=given.phase or run.phase, spent=spent, evidence=evidence)
+    spent = Charge(
+        calls=given.calls,
+        mutations=given.mutations,
+        tokens=given.tokens,
+        cost=micro(given.cost),
+        reviews=given.reviews,
+    )
+    phase, data = given.phase or run.phase, frozenset(given.data)
+    return run._replace(phase=phase, spent=spent, evidence=evidence, data=data)
+
+
+def _approved(rules: Rules, run: Run, proposal: Proposal, now: datetime) -> Run:
+    """The run in which a person has said yes to this very call."""
+    approval = Approval(
+        id="ap_case",
+        action=action_digest(proposal, None, rules.digest),
+        tool=proposal.tool,
+        rule="",
+        role=None,
+        quorum=1,
+        self_review=True,
+        requested_at=now,
+        expires_at=now + timedelta(days=1),
+        seq=1,
+        decision="approved",
+        by="as the case says",
+    )
+    return run._replace(
+        approvals=run.approvals.insert(approval.id, approval), actions=run.actions.insert(approval.action, approval.id)
+    )
 
 
 def _outcome(verdict: Verdict) -> str:

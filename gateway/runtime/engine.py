@@ -11,11 +11,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
-from gateway.kernel.case import Observed
+from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import decide
-from gateway.kernel.rules import Rules
+from gateway.kernel.rules import Rules, held_by
 from gateway.model.answer import Refusal, Shown
-from gateway.model.canonical import canonical, parse
+from gateway.model.canonical import Digest, canonical, parse
 from gateway.model.events import (
     AttemptResumed,
     Effect,
@@ -28,13 +28,13 @@ from gateway.model.events import (
     Verdict,
     Who,
 )
-from gateway.model.principal import Principal
+from gateway.model.principal import Parent, Principal
 from gateway.model.proposal import Proposal
 from gateway.model.record import utc
-from gateway.model.run import Attempt, AttemptState, Run, RunState, Tracked
+from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
 from gateway.model.trusted import trusted
-from gateway.ports import Caller, LedgerUnavailable, NoSuchRun, Occupied, Upstreams
+from gateway.ports import Caller, Exhausted, LedgerUnavailable, NoSuchRun, Occupied, Upstreams
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier, Flight, Unrecorded
@@ -69,6 +69,15 @@ async def _within(work: "asyncio.Task[Any]", seconds: float) -> None:
         work.remove_done_callback(wake)
 
 
+class _Wanting(Exception):
+    """Nothing can be decided before somebody has looked at the world."""
+
+    def __init__(self, wanted: Gather, rules: Rules) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self.rules = rules
+
+
 class Engine:
     """Judges, records, has carried out, tells. One for each process."""
 
@@ -97,23 +106,25 @@ class Engine:
         goal: str = "",
         workflow: str | None = None,
         expires_at: float | None = None,
+        parent: Parent | None = None,
     ) -> Run:
         """The run exists and belongs to this principal.
 
-        Raises: NoSuchRun if it belongs to another or its workflow is not loaded, LedgerUnavailable.
+        Raises: NoSuchRun if it belongs to another, its workflow is not loaded, or its parent cannot have it;
+        LedgerUnavailable.
         """
-        who = Who(tenant=principal.tenant, id=principal.id, roles=tuple(sorted(principal.roles)))
         try:
             rules = self._policies.current(workflow)
         except KeyError:
             raise NoSuchRun(f"no policy for the workflow `{workflow}` is loaded") from None
+        delegated = await self._delegated(parent, principal) if parent is not None else None
 
         def opened(state: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
             if state.state is not RunState.UNOPENED:
                 return ()
             return (
                 RunOpened(
-                    principal=who,
+                    principal=Who.of(principal),
                     workflow=rules.policy.workflow,
                     policy=rules.digest,
                     phase=rules.policy.initial,
@@ -121,6 +132,8 @@ class Engine:
                     origin=origin,  # type: ignore[arg-type]  # validated by the event
                     expires_at=utc(expires_at) if expires_at is not None else None,
                     attribution=dict(attribution),
+                    parent=parent.run if parent is not None else None,
+                    delegated=delegated,
                 ),
             )
 
@@ -129,6 +142,14 @@ class Engine:
         if owner is None or (owner.tenant, owner.id) != (principal.tenant, principal.id):
             raise NoSuchRun(f"run `{run}` belongs to another principal")
         return state
+
+    async def _delegated(self, parent: Parent, principal: Principal) -> tuple[str, ...]:
+        """What the run of that parent may do at most: no more than the parent itself, and no more than it passes on."""
+        run = await self._book.fresh_state_of(parent.run)
+        if run.state is not RunState.RUNNING or run.principal is None or run.principal.tenant != principal.tenant:
+            raise NoSuchRun(f"run `{parent.run}` does not go on, or is of another tenant; it can open no other run")
+        held = held_by((await self._policies.of(run.policy)).policy, run.principal, run.delegated)
+        return tuple(sorted(held if parent.authority is None else held & parent.authority))
 
     # --- the life of a call -----------------------------------------------------------------------------------------
 
@@ -219,26 +240,53 @@ class Engine:
         payloads = {proposal.arguments_digest: proposal.spelled or canonical(dict(proposal.arguments))}
         if proposal.resumes is not None:
             payloads[proposal.resumes.said] = canonical(dict(proposal.more))
-        definition = self._definitions.cite(tool, payloads)
-        held: Tracked | None = None
+        observed = Observed(tool, self._definitions.cite(tool, payloads), salt=self.salt)
         for _ in range(ROUNDS):
-            observed = Observed(tool, definition, held)
 
             def judged(run: Run, rules: Rules, now: datetime, observed: Observed = observed) -> Sequence[Event]:
                 if run.state is RunState.UNOPENED:
                     raise NoSuchRun(f"run `{run.id}` was never opened")
                 seen.append(run)
-                return (decide(run, proposal, rules, observed, now),)
+                found = decide(run, proposal, rules, observed, now)
+                if isinstance(found, Gather):
+                    raise _Wanting(found, rules)
+                return (found,)
 
             try:
                 events, run, rules = await self._book.transact(proposal.run, judged, payloads)
             except Occupied as occupied:
-                held = occupied.held
+                observed = replace(observed, held=occupied.held)
+                continue
+            except Exhausted:
+                observed = replace(observed, levels=None)  # somebody was quicker: what stands there is read anew
+                continue
+            except _Wanting as wanting:
+                observed = await self._gather(wanting, proposal, observed, payloads)
                 continue
             verdict = events[0]
             assert not isinstance(verdict, RunOpened)  # noqa: S101 - INVARIANT: the step above yields one verdict
             return verdict, run, rules  # type: ignore[return-value]  # the same
-        raise LedgerUnavailable("the effect's hold changed hands too often")
+        raise LedgerUnavailable("what this call hangs on changed too often")
+
+    async def _gather(
+        self, wanting: "_Wanting", proposal: Proposal, observed: Observed, payloads: dict[Digest, bytes]
+    ) -> Observed:
+        """What was seen of the world, for deciding again; what the verdict will cite is among the payloads."""
+        wanted = wanting.wanted
+        if wanted.parent is not None:
+            parent = await self._book.fresh_state_of(wanted.parent)
+            now = self._clock.now()
+            goes_on = parent.state is RunState.RUNNING and (
+                parent.expires_at is None or now < parent.expires_at.timestamp()
+            )
+            observed = replace(observed, parent="running" if goes_on else "over")
+        if wanted.accounts:
+            observed = replace(observed, levels=await self._ledger.levels(wanted.accounts))
+        for name in wanted.probes:
+            found, stored = await self.carrier.probe(name, proposal.arguments, wanting.rules)
+            payloads |= stored
+            observed = replace(observed, probes={**observed.probes, name: found})
+        return observed
 
     async def _show(
         self, run: Run, rules: Rules, attempt: Attempt, *, replayed: bool, answer: Answer | None = None

@@ -59,6 +59,10 @@ class Policies:
         rules = compile_rules(Policy.model_validate(parse(body)), cited)
         return self._rules.setdefault(cited, rules)
 
+    def successor(self, _cited: Digest) -> Rules | None:
+        """The newer text of that policy, if it says that running runs go on under it."""
+        return None
+
     def _add(self, policy: Policy) -> Rules:
         body = canonical(policy.model_dump(mode="json", by_alias=True))
         cited = digest_bytes(body, self._ledger.salt)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, assert_never
 
+from gateway.kernel.accounts import limits_of, shown
 from gateway.kernel.rules import Rules
 from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, PolicyRef, Refusal
 from gateway.model.events import (
@@ -192,10 +193,12 @@ def record(run: Run, rules: Rules, attempt: Attempt, *, replayed: bool) -> dict[
         "run": run.id,
         "attempt": attempt.id,
         "phase": run.phase,
-        "budget": {"charged": dict(vars(attempt.intent.charge)), "left": _left(run, rules)},
+        "budget": {"charged": _charged(attempt.intent.charge), "left": _left(run, rules)},
     }
     if attempt.evidence is not None:
         said["evidence"] = [cited.model_dump() for cited in _evidence(run, attempt)]
+    if attempt.intent.warnings:
+        said["warnings"] = list(attempt.intent.warnings)
     if attempt.schema_valid is False:
         said["warning"] = "the result does not keep the tool's output schema"
     if attempt.intent.waived:
@@ -226,19 +229,24 @@ def _said(parts: dict[str, Any]) -> Refusal:
 
 
 def _budget(run: Run, rules: Rules, charged: Charge | None) -> BudgetLeft:
-    return BudgetLeft(charged=dict(vars(charged)) if charged else {}, left=_left(run, rules))
+    return BudgetLeft(charged=_charged(charged) if charged else {}, left=_left(run, rules))
 
 
 def _left(run: Run, rules: Rules) -> dict[str, float]:
-    limits = rules.policy.budgets
-    left: dict[str, float] = {}
-    if limits.calls is not None:
-        left["calls"] = float(max(0, limits.calls - run.spent.calls))
-    if limits.mutations is not None:
-        left["mutations"] = float(max(0, limits.mutations - run.spent.mutations))
-    if limits.elapsed_s is not None and run.opened_at is not None and run.last_at is not None:
-        left["elapsed_s"] = round(max(0.0, limits.elapsed_s - (run.last_at - run.opened_at).total_seconds()), 1)
+    budgets, spent = rules.policy.budgets, vars(run.spent)
+    limited = {unit: limit for unit, limit in limits_of(budgets).items() if limit is not None}
+    left = {unit: float(shown(unit, max(0, limit - spent[unit]))) for unit, limit in limited.items()}
+    if budgets.reported_tokens is not None:
+        left["reported_tokens"] = float(max(0, budgets.reported_tokens - run.reported_tokens))
+    if budgets.elapsed_s is not None and run.opened_at is not None and run.last_at is not None:
+        left["elapsed_s"] = round(max(0.0, budgets.elapsed_s - (run.last_at - run.opened_at).total_seconds()), 1)
     return left
+
+
+def _charged(charge: Charge) -> dict[str, float]:
+    """What a call took, unit by unit; what every call takes is there even if it is nothing."""
+    taken = vars(charge)
+    return {unit: shown(unit, amount) for unit, amount in taken.items() if amount or unit in {"calls", "mutations"}}
 
 
 def _handle(run: Run, approval_id: str | None, approve_at: str) -> ApprovalHandle | None:
