@@ -185,9 +185,9 @@ ROWS: dict[str, type_row] = {
     "a tool that no transition names is denied": (
         {"transitions": [{"name": "r", "tools": ["read"]}]}, as_opened, WRITE, ("denied", "tool", "denied", False)),
     "a pinned tool with another definition is withheld": (
-        {"tools": {"write": {"pin": "c1:0"}}}, as_opened, WRITE, ("denied", "tool", "tool_withheld", False)),
+        {"pins": {"write": {"digest": "c1:0", "definition": {}}}}, as_opened, WRITE, ("denied", "tool", "tool_withheld", False)),
     "a pinned tool with its definition is allowed": (
-        {"tools": {"write": {"pin": pin(TOOLS["write"].definition)}}}, as_opened, WRITE, ("allowed", "any", 1, 1)),
+        {"pins": {"write": {"digest": pin(TOOLS["write"].definition), "definition": {}}}}, as_opened, WRITE, ("allowed", "any", 1, 1)),
     "a denial that policy calls final says so": (
         {"transitions": [{"name": "r", "tools": ["read"]}], "stops": {"final_denials": ["tool"]}}, as_opened, WRITE,
         ("denied", "tool", "denied", True)),
@@ -254,7 +254,7 @@ def test_each_rule_gives_its_verdict(row: str) -> None:
 
 def test_the_order_of_the_checks_is_the_design() -> None:
     assert list(CHECKS) == [
-        "key", "run", "tool", "schema", "phase", "authority", "conditions", "holds", "budget", "approval"
+        "key", "run", "tool", "schema", "phase", "authority", "conditions", "holds", "budget", "preconditions", "approval"
     ]  # fmt: skip
 
 

@@ -22,9 +22,9 @@ def test_the_kind_of_an_event_is_not_given() -> None:
 
 def test_a_trusted_model_is_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        trusted(Charge)(calls=1, mutations=0).calls = 2
+        trusted(Charge)(calls=1, mutations=0, tokens=0, cost=0, reviews=0).calls = 2
 
 
 def test_no_value_is_left_out() -> None:
-    with pytest.raises(TypeError, match="is given 2 values, not 1"):
+    with pytest.raises(TypeError, match="is given 5 values, not 1"):
         trusted(Charge)(calls=1)
