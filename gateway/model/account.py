@@ -16,4 +16,4 @@ class Posting(NamedTuple):
     """Refused if the level would be above it. None: never refused, nor is anything that is not above 0."""
     until: float | None
     """Seconds since the epoch after which nobody asks for this account, so that it may be forgotten; None: never.
-    Of all that was said about an account the furthest counts."""
+    Of all that was said about an account the furthest counts, so what is given back says what the taking said."""

@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from gateway.model.canonical import Digest
 from gateway.model.events import ApprovalRequested, Event, OutcomeDelivered, RunOpened, Who
 from gateway.model.record import GENESIS, Record, encode, link, utc
 from gateway.model.run import Tracked
-from gateway.ports import Append, Posting
+from gateway.ports import Append, Exhausted, Ledger, Posting
 
 T0 = 1_800_000_000.0
 
@@ -82,3 +84,15 @@ def posting(
     account: str, amount: int, *, unit: str = "calls", limit: int | None = None, until: float | None = None
 ) -> Posting:
     return Posting(account, unit, amount, limit, until)
+
+
+def posts(run: str, *postings: Posting) -> Append:
+    """The first step of that run, which posts these."""
+    return Line(run).step(opened(), postings=postings)
+
+
+async def refused(ledger: Ledger, step: Append) -> tuple[object, ...]:
+    """What of the account the ledger says when it refuses the step."""
+    with pytest.raises(Exhausted) as raised:
+        await ledger.append(step)
+    return raised.value.account, raised.value.unit, raised.value.level, raised.value.limit
