@@ -62,6 +62,8 @@ class Tool:
     definition: Mapping[str, Any]
     """As the upstream sent it, untouched, under its own name."""
     healthy: bool = True
-    """Whether its upstream can be called now."""
+    """Whether it can be called now; never while it is withheld."""
     trouble: str | None = None
     """Why not."""
+    withheld: bool = False
+    """Whether it is listed by its upstream and not offered by us, because of its name."""

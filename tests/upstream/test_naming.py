@@ -1,3 +1,5 @@
+import time
+from itertools import product
 from typing import Any
 
 import pytest
@@ -42,8 +44,8 @@ def test_federated_names_stand_in_the_order_of_the_configuration() -> None:
             False,
             {
                 "u": (
-                    "`Delete` could be `Delete` of `u` and `\uff44elete` of `u`",
-                    "`\uff44elete` could be `Delete` of `u` and `\uff44elete` of `u`",
+                    "`Delete` is not offered: its name looks like `\\uff44elete` of `u`",
+                    "`\\uff44elete` is not offered: its name looks like `Delete` of `u`",
                 )
             },
         ),
@@ -134,3 +136,79 @@ def test_an_upstream_with_ever_new_troubles_does_not_fill_the_log(caplog: pytest
     assert caplog.messages[:2] == ["u: trouble 0", "v: its own"]
     assert len(caplog.messages) < 400
     assert caplog.messages[-1] == "u: it has more troubles than are said here"
+
+
+LIKE_MAIL = ("send_mail", "SEND_MAIL", "s\u0435nd_mail", "send_mai1", "send_mal1", "send_rnail")
+
+
+@pytest.mark.parametrize(
+    ("vouched", "left"),
+    [
+        (frozenset[str](), ["a", "send_mal1", "z"]),
+        (frozenset({"send_mail"}), ["a", "send_mail", "send_mal1", "z"]),
+        (frozenset({"send_mail", "SEND_MAIL", "nobody's"}), ["a", "send_mail", "SEND_MAIL", "send_mal1", "z"]),
+        (frozenset({"SEND_MAIl"}), ["a", "send_mal1", "z"]),
+    ],
+)
+def test_of_a_group_only_what_is_vouched_for_stays_and_all_else_is_as_it_was(
+    vouched: frozenset[str], left: list[str]
+) -> None:
+    names = name_all([("u", named("a", *LIKE_MAIL, "z"))], prefix=False, vouched=vouched)
+    assert list(names.by_name) == left
+    assert [tool.name for tool in names.withheld.values()] == [name for name in LIKE_MAIL if name not in left]
+
+
+def test_what_is_withheld_says_what_it_looks_like_and_whose_that_is() -> None:
+    names = name_all(
+        [("a", named("pay")), ("b", named("p\u0430y", "ok\u200b"))],
+        prefix=False,
+        vouched=frozenset({"pay", "ok\u200b"}),
+    )
+    assert list(names.by_name) == ["pay"]
+    assert names.troubles == {
+        "b": (
+            r"`ok\u200b` is not offered: its name has characters that cannot be seen",
+            r"`p\u0430y` is not offered: its name looks like `pay` of `a`",
+        )
+    }
+    alike = "its name looks like `pay` of `a`"
+    assert names.withheld == {
+        "p\u0430y": Tool("p\u0430y", "b", "p\u0430y", {"name": "p\u0430y"}, False, alike, withheld=True),
+        "ok\u200b": Tool(
+            *("ok\u200b", "b", "ok\u200b", {"name": "ok\u200b"}, False),
+            "its name has characters that cannot be seen",
+            withheld=True,
+        ),
+    }
+
+
+def test_one_name_of_two_upstreams_is_of_neither_even_if_it_is_vouched_for() -> None:
+    both = [("a", named("pay", "x")), ("b", named("pay", "Pay"))]
+    names = name_all(both, prefix=False, vouched=frozenset({"pay"}))
+    assert (list(names.by_name), list(names.withheld)) == (["x"], ["Pay"])
+    assert names.troubles["a"] == ("`pay` could be `pay` of `a` and `pay` of `b`",)
+
+
+@pytest.mark.parametrize("own", ["x", "\u0435x"])
+def test_no_upstream_gets_near_the_gateways_own_names(own: str) -> None:
+    near = [f"gateway__{own}", f"GATEWAY__{own}", f"g\u0430teway__{own}", f"\u200bgateway__{own}"]
+    assert not name_all([("u", named(*near))], prefix=False).by_name
+    assert not name_all([("u", named(*near))], prefix=False).withheld
+
+
+def test_ten_thousand_tools_that_look_alike_are_withheld_in_few_words_and_little_time() -> None:
+    spellings = ["".join(letters) for letters in product(*zip("deletefile1234", "DELETEFILE1234", strict=True))]
+    begun = time.process_time()
+    names = name_all([("u", named(*spellings, "other"))], prefix=False)
+    assert time.process_time() - begun < 3.0
+    assert list(names.by_name) == ["other"]
+    assert len(names.troubles["u"]) == 101
+    assert len(names.troubles["u"][0]) < 500
+
+
+def test_five_thousand_plain_names_cost_no_noticeable_time() -> None:
+    plain = named(*(f"read_the_record_of_customer_{number}_by_name" for number in range(5_000)))
+    begun = time.process_time()
+    names = name_all([("u", plain)], prefix=False)
+    assert time.process_time() - begun < 0.5  # a hundredth of a millisecond each, when nobody else is busy
+    assert len(names.by_name) == 5_000

@@ -5,6 +5,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,10 +43,17 @@ class Catalogue:
     """The real MCP servers behind us, started, watched and listed. Made by `open`."""
 
     def __init__(
-        self, specs: Sequence[Spec], *, prefix: bool, patience: Patience, client: Client, sole: bool = False
+        self,
+        specs: Sequence[Spec],
+        *,
+        prefix: bool,
+        patience: Patience,
+        client: Client,
+        sole: bool,
+        vouched: frozenset[str],
     ) -> None:
         self._prefix = prefix
-        self._interned = Interned()
+        self._offer = partial(Offering, prefix=prefix, interned=Interned(), vouched=vouched)
         self._offerings: OrderedDict[str | None, tuple[int, Offering]] = OrderedDict()
         self._version = 0
         self._troubles = Troubles()
@@ -65,6 +73,7 @@ class Catalogue:
         patience: Patience = DEFAULT_PATIENCE,
         client: Client | None = None,
         sole: bool = False,
+        vouched: frozenset[str] = frozenset(),
     ) -> "Catalogue":
         """Every upstream is up, or its first attempt has failed; those are tried again for as long as we run.
 
@@ -75,7 +84,7 @@ class Catalogue:
         """
         _check(specs)
         ours = client or Client("counterfoil", version("counterfoil"))
-        catalogue = cls(specs, prefix=prefix, patience=patience, client=ours, sole=sole)
+        catalogue = cls(specs, prefix=prefix, patience=patience, client=ours, sole=sole, vouched=vouched)
         try:
             await asyncio.gather(*(upstream.settled() for upstream in catalogue._upstreams.values()))
         except asyncio.CancelledError:
@@ -98,16 +107,19 @@ class Catalogue:
     async def tool(self, name: str, party: Party | None = None) -> Tool | None:
         """As `Upstreams.tool`. What belongs to an upstream that never came up is a tool without a definition."""
         offering = self._view(party) or await self._reach(party)
-        tool = offering.callable.get(name)
+        tool = offering.callable.get(name) or offering.tools.withheld.get(name)
         if tool is None:
             return self._unlisted(name, offering)
         link = offering.links[tool.upstream]
         link.look("tools")
-        return tool if link.health.state == "healthy" else replace(tool, healthy=False, trouble=link.health.reason)
+        good = tool.withheld or link.health.state == "healthy"
+        return tool if good else replace(tool, healthy=False, trouble=link.health.reason)
 
     async def call(self, dispatch: Dispatch) -> Answer:
         """As `Upstreams.call`."""
         tool, caller = dispatch.tool, dispatch.caller
+        if tool.withheld:
+            return NotSent(f"`{tool.name}` is withheld: {tool.trouble}")
         upstream = self._upstreams.get(tool.upstream)
         if upstream is None:
             return NotSent(f"there is no upstream `{tool.upstream}`")
@@ -298,20 +310,17 @@ class Catalogue:
 
     def _now(self, party: Party | None) -> Offering:
         """The party's snapshot, with the house's connections where it has none of its own yet."""
-        found = self._view(party)
-        if found is not None:
-            return found
-        links = {name: upstream.view(party) or upstream.house for name, upstream in self._upstreams.items()}
-        return Offering(links, self._prefix, self._interned)
+        upstreams = self._upstreams.items()
+        return self._view(party) or self._offer({name: one.view(party) or one.house for name, one in upstreams})
 
     async def _reach(self, party: Party | None) -> Offering:
         upstreams = self._upstreams
         links = await asyncio.gather(*(upstream.reach(party, REACH_S) for upstream in upstreams.values()))
         there = dict(zip(upstreams, links, strict=True))
-        return self._view(party) or Offering(there, self._prefix, self._interned)
+        return self._view(party) or self._offer(there)
 
     def _made(self, key: str | None, links: Mapping[str, Link]) -> Offering:
-        offering = Offering(links, self._prefix, self._interned)
+        offering = self._offer(links)
         self._offerings[key] = (self._version, offering)
         self._offerings.move_to_end(key)
         while len(self._offerings) > MAX_OFFERINGS:

@@ -2,12 +2,13 @@
 
 import hashlib
 import re
-import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.model.canonical import JsonObject
+from gateway.model.lookalikes import likeness, spelled, unseen
 from gateway.model.tool import Tool
 
 _PREFIXED = re.compile(r"[A-Za-z0-9_-]+")
@@ -57,36 +58,88 @@ class Names:
     """By the name that agents use, in order: that of the configuration, then the upstream's."""
     troubles: Mapping[str, tuple[str, ...]]
     """By upstream, why some of its are not offered, or under which shorter name they are."""
+    withheld: Mapping[str, Tool]
+    """What is not offered because of its name alone, by that name, with the reason as its trouble."""
 
 
-def name_all(offers: Sequence[tuple[str, Sequence[JsonObject]]], *, prefix: bool) -> Names:
-    """The tools or prompts of each upstream, in order, under names that are told apart by every client.
+def name_all(
+    offers: Sequence[tuple[str, Sequence[JsonObject]]], *, prefix: bool, vouched: AbstractSet[str] = frozenset()
+) -> Names:
+    """The tools or prompts of each upstream, in order, under names that are told apart by every client and person.
 
-    Of two that are not, neither is offered: whichever came first could be the impostor. Case, width and other
-    spellings of one character do not tell names apart; look-ups are exact.
+    Of two that are not, neither is offered: whichever came first could be the impostor. Only a name that the operator
+    vouches for stays, exactly as it is spelled there. Look-ups are exact.
     """
-    candidates: dict[str, list[Named]] = {}
-    troubles: dict[str, list[str]] = {}
+    naming = _Naming(prefix=prefix)
     for upstream, items in offers:
         for item in items:
-            own = item["name"]
-            full = f"{upstream}__{own}" if prefix else own
-            if prefix and not _PREFIXED.fullmatch(full):
-                troubles.setdefault(upstream, []).append(f"`{short(full)}` has other characters than A-Z a-z 0-9 _ -")
-                continue
-            name = _cut(full) if prefix else full
-            if name != full:
-                troubles.setdefault(upstream, []).append(f"`{short(full)}` is too long, and offered as `{name}`")
-            if _likeness(name).startswith(f"{OURS}__"):
-                troubles.setdefault(upstream, []).append(f"`{short(name)}` is a name of the gateway's own")
-                continue
-            candidates.setdefault(_likeness(name), []).append(Named(name, upstream, own, item))
-    for alike in candidates.values():
-        origins = _origins(alike) if len(alike) > 1 else ""
-        for one in alike if origins else ():
-            troubles.setdefault(one.upstream, []).append(f"`{short(one.name)}` could be {origins}")
-    by_name = {alike[0].name: alike[0] for alike in candidates.values() if len(alike) == 1}
-    return Names(by_name, {upstream: _some(reasons) for upstream, reasons in troubles.items()})
+            naming.take(upstream, item)
+    return naming.done(vouched)
+
+
+@dataclass(slots=True)
+class _Naming:
+    """Names as they come in, and what is wrong with them."""
+
+    prefix: bool
+    named: dict[str, list[Named]] = field(default_factory=dict)
+    alike: tuple[dict[str, list[str]], dict[str, list[str]]] = field(default_factory=lambda: ({}, {}))
+    """The names of which a part of the likeness is the same, by that part."""
+    withheld: dict[str, Tool] = field(default_factory=dict)
+    troubles: dict[str, list[str]] = field(default_factory=dict)
+
+    def take(self, upstream: str, item: JsonObject) -> None:
+        own = item["name"]
+        full = f"{upstream}__{own}" if self.prefix else own
+        if self.prefix and not _PREFIXED.fullmatch(full):
+            self._tell(upstream, f"`{short(full)}` has other characters than A-Z a-z 0-9 _ -")
+            return
+        name = _cut(full) if self.prefix else full
+        if name != full:
+            self._tell(upstream, f"`{short(full)}` is too long, and offered as `{name}`")
+        likenesses = likeness(name)
+        one = Named(name, upstream, own, item)
+        if any(part.startswith(f"{OURS}__") for part in likenesses):
+            self._tell(upstream, f"`{short(name)}` is a name of the gateway's own")
+        elif unseen(name):
+            self._withhold(one, "has characters that cannot be seen")
+        elif name in self.named:
+            self.named[name].append(one)
+        else:
+            self.named[name] = [one]
+            for names, part in zip(self.alike, likenesses, strict=True):
+                names.setdefault(part, []).append(name)
+
+    def done(self, vouched: AbstractSet[str]) -> Names:
+        by_name: dict[str, Named] = {}
+        doubtful = {name for names in self.alike for group in names.values() if len(group) > 1 for name in group}
+        doubtful -= vouched
+        for name, same in self.named.items():
+            twins = list(self._twins(name)) if name in doubtful else []
+            if len(same) > 1:
+                origins = _origins(same)
+                for one in same:
+                    self._tell(one.upstream, f"`{short(name)}` could be {origins}")
+            elif twins:
+                self._withhold(same[0], f"looks like {_listed(twins)}")
+            else:
+                by_name[name] = same[0]
+        return Names(by_name, {upstream: _some(reasons) for upstream, reasons in self.troubles.items()}, self.withheld)
+
+    def _twins(self, name: str) -> Iterator[str]:
+        """Each other name that this one could be taken for, once, with where it comes from."""
+        groups = [names[part] for names, part in zip(self.alike, likeness(name), strict=True)]
+        for other in dict.fromkeys(other for group in groups for other in group[: MAX_ORIGINS + 2]):
+            if other != name:
+                first = self.named[other][0]
+                yield f"`{spelled(first.own_name)}` of `{first.upstream}`"
+
+    def _withhold(self, one: Named, why: str) -> None:
+        self._tell(one.upstream, f"`{spelled(one.name)}` is not offered: its name {why}")
+        self.withheld.setdefault(one.name, replace(one.tool, healthy=False, trouble=f"its name {why}", withheld=True))
+
+    def _tell(self, upstream: str, reason: str) -> None:
+        self.troubles.setdefault(upstream, []).append(reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +223,16 @@ def _origins(alike: Sequence[Named]) -> str:
     return " and ".join([*origins, *more])
 
 
+def _listed(twins: Sequence[str]) -> str:
+    more = ["more"] if len(twins) > MAX_ORIGINS else []
+    return " and ".join([*twins[:MAX_ORIGINS], *more])
+
+
 def _cut(name: str) -> str:
     """The name, or if it is too long its head and a digest: the same at each start, whatever else is listed."""
     if len(name) <= MAX_NAME:
         return name
     return f"{name[: MAX_NAME - _DIGEST - 1]}_{hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]}"
-
-
-def _likeness(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def short(name: str) -> str:

@@ -76,6 +76,8 @@ class Offering:
     """By upstream, in the order of the configuration."""
     prefix: bool
     interned: Interned = field(repr=False)
+    vouched: frozenset[str] = frozenset()
+    """Names of tools that are offered whatever they look like."""
 
     def _lists(self, kind: Kind) -> Sequence[tuple[str, Sequence[JsonObject]]]:
         return [
@@ -86,7 +88,7 @@ class Offering:
     @cached_property
     def tools(self) -> Names:
         """Tools by name."""
-        return name_all(self._lists("tools"), prefix=self.prefix)
+        return name_all(self._lists("tools"), prefix=self.prefix, vouched=self.vouched)
 
     @cached_property
     def callable(self) -> Mapping[str, Tool]:
