@@ -197,7 +197,8 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
     flush = otel.start()
     ledger = await open_ledger(plan.ledger)
     try:
-        catalogue = await Catalogue.open(plan.upstreams, prefix=plan.prefix, sole=plan.sole)
+        pinned = frozenset(name for policy in plan.policies.values() for name in policy.pins)
+        catalogue = await Catalogue.open(plan.upstreams, prefix=plan.prefix, sole=plan.sole, vouched=pinned)
         gc.collect()
         gc.freeze()  # what was imported and made so far stays: no collection need look at it again
         try:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli.ledgers import account, fail
-from gateway.model.principal import Principal
+from gateway.model.principal import Parent, Principal
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.ids import id_maker
 from gateway.settings import load_settings
@@ -26,6 +26,11 @@ def open_(
     config: Annotated[Path | None, typer.Option("--config", "-c", help="The gateway's own file, for its key.")] = None,
     principal: Annotated[str | None, typer.Option(help="Who acts; by default you.")] = None,
     role: Annotated[list[str] | None, typer.Option(help="Roles that the principal has; may be repeated.")] = None,
+    scope: Annotated[list[str] | None, typer.Option(help="Scopes of the token; may be repeated.")] = None,
+    parent: Annotated[str | None, typer.Option(help="The run that this one is opened from: it may do no more.")] = None,
+    authority: Annotated[
+        list[str] | None, typer.Option(help="What the parent passes on, at most; by default all it has. Repeatable.")
+    ] = None,
     hours: Annotated[float, typer.Option(min=0.01, max=720, help="How long the token is good for.")] = 24.0,
 ) -> None:
     """Print a token for a new run. Give it to the agent as the header `Counterfoil-Run`, or in the path."""
@@ -41,9 +46,12 @@ def open_(
         listed = ", ".join(f"`{name}`" for name in known)
         fail(f"no policy is for the workflow `{workflow}`; there are {listed}", code=2)
     run, now = id_maker(SystemClock().now)("run"), time.time()
-    who = Principal(id=principal or f"local:{account()}", roles=frozenset(role or ()))
+    if authority and parent is None:
+        fail("`--authority` says what a parent run passes on; name the run with `--parent`", code=2)
+    passed_on = Parent(parent, frozenset(authority) if authority else None) if parent is not None else None
+    who = Principal(principal or f"local:{account()}", roles=frozenset(role or ()), scopes=frozenset(scope or ()))
     expires_at = now + hours * 3600
-    token = mint(key, run=run, principal=who, workflow=workflow, expires_at=expires_at, now=now)
+    token = mint(key, run=run, principal=who, workflow=workflow, expires_at=expires_at, now=now, parent=passed_on)
     until = datetime.fromtimestamp(expires_at, UTC).isoformat(timespec="seconds")
     typer.echo(f"run {run} for {who.id} under `{workflow}`, until {until}", err=True)
     typer.echo(token)

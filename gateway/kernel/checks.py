@@ -16,6 +16,7 @@ from gateway.kernel.rules import forbids_for
 from gateway.kernel.schema import Schema, Unenforceable, enforceable
 from gateway.kernel.values import accounts_of, values_of
 from gateway.model.events import Effect, Outcome
+from gateway.model.lookalikes import spelled
 from gateway.model.policy import Transition
 from gateway.model.proposal import KeySource
 from gateway.model.run import Attempt, AttemptState
@@ -146,6 +147,13 @@ def _named(case: Case) -> Step:
 
 def _unusable(case: Case) -> Step:
     known, inputs = case.known, _tool_inputs(case)
+    if known.tool.withheld:
+        return Refuse(
+            f"`{spelled(known.tool.name)}` is withheld: {known.tool.trouble}",
+            outcome=Outcome.TOOL_WITHHELD,
+            rule="name",
+            inputs=inputs,
+        )
     if not known.tool.healthy:
         trouble = known.tool.trouble or "it does not answer"
         return Refuse(

@@ -12,6 +12,9 @@ Place: TypeAlias = tuple[str | int, ...]
 BUILT_IN_RULES = (
     "default-deny",
     "pin",
+    "name",
+    "run.principal",
+    "run.parent",
     "budgets.calls",
     "budgets.mutations",
     "budgets.tokens",

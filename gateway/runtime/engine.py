@@ -117,7 +117,9 @@ class Engine:
             rules = self._policies.current(workflow)
         except KeyError:
             raise NoSuchRun(f"no policy for the workflow `{workflow}` is loaded") from None
-        delegated = await self._delegated(parent, principal) if parent is not None else None
+        delegated: tuple[str, ...] | None = None
+        if parent is not None and (await self._book.state_of(run)).state is RunState.UNOPENED:
+            delegated = await self._delegated(parent, principal)
 
         def opened(state: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
             if state.state is not RunState.UNOPENED:

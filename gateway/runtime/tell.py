@@ -33,7 +33,7 @@ NEXT_STEP: Mapping[Outcome, str] = {
     Outcome.TIMEOUT_UNKNOWN: "Whether it happened is not known. Look with a read; do not repeat the effect.",
     Outcome.VERIFICATION_FAILED: "The effect was made but its postcondition does not hold. Read the evidence, then "
     "correct it.",
-    Outcome.TOOL_WITHHELD: "Do not use this tool. Tell the user that its definition must be reviewed.",
+    Outcome.TOOL_WITHHELD: "Do not use this tool. Tell the user that its name or definition must be reviewed.",
     Outcome.UPSTREAM_UNAVAILABLE: "Nothing was sent. Wait and repeat, or go on without this tool.",
     Outcome.LEDGER_UNAVAILABLE: "The gateway cannot record calls now. Wait; tell the user if it lasts.",
     Outcome.VERIFIED_SUCCESS: "The run has reached its goal. Report success with its evidence; call no more tools.",

@@ -12,7 +12,7 @@ from gateway.model.canonical import Digest, dump
 from gateway.model.events import Outcome
 from gateway.model.offer import Kind, Listed, Route
 from gateway.model.party import Party
-from gateway.model.principal import Principal
+from gateway.model.principal import Parent, Principal
 from gateway.model.proposal import Proposal
 from gateway.model.tool import Answer, NotSent, ProtocolError, ToolResult
 from gateway.ports import Caller, Listener, NoSuchRun
@@ -137,6 +137,7 @@ class FakeGate:
         attribution: Mapping[str, str],
         workflow: str | None = None,
         expires_at: float | None = None,
+        parent: Parent | None = None,
     ) -> str:
         if self.open_error is not None:
             raise self.open_error
@@ -148,6 +149,7 @@ class FakeGate:
                 "attribution": dict(attribution),
                 "workflow": workflow,
                 "expires_at": expires_at,
+                "parent": parent,
             }
         )
         return run

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.kernel.approve import answer
-from gateway.kernel.case import Observed
+from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import CHECKS, decide
 from gateway.kernel.registry import pin
 from gateway.kernel.rules import Rules
@@ -60,7 +60,9 @@ def judge(
     """The verdict, with the tool as the fake upstream defines it."""
     defined = tool or TOOLS.get(proposal.tool)
     definition = digest(dict(defined.definition), world.SALT) if defined else None
-    return decide(run, proposal, rules, Observed(defined, definition, held), utc(world.T0 + after_s))
+    found = decide(run, proposal, rules, Observed(defined, definition, held), utc(world.T0 + after_s))
+    assert not isinstance(found, Gather)
+    return found
 
 
 def intended(run: Run, rules: Rules, proposal: Proposal, **changes: Any) -> Run:
@@ -381,6 +383,7 @@ def test_decide_is_total_over_arguments(arguments: dict[str, Any]) -> None:
     defined = TOOLS["pay"]
     proposed = Proposal("run_1", world.USER, "pay", arguments, digest("x", world.SALT))
     verdict = decide(world.opened(rules), proposed, rules, Observed(defined), utc(world.T0))
+    assert not isinstance(verdict, Gather)
     assert verdict.tool == "pay"
     assert stop(world.opened(rules), rules, utc(world.T0)) is None
 

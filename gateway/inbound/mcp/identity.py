@@ -157,6 +157,7 @@ class Runs:
                 attribution=client.attribution,
                 workflow=token.workflow if token is not None else None,
                 expires_at=token.expires_at if token is not None else None,
+                parent=token.parent if token is not None else None,
             )
             seat.opened = True
         return seat.run

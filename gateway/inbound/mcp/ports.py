@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from gateway.model.answer import Shown
 from gateway.model.offer import Kind, Listed, Route
 from gateway.model.party import Party
-from gateway.model.principal import Principal
+from gateway.model.principal import Parent, Principal
 from gateway.model.proposal import Proposal
 from gateway.model.tool import Answer
 from gateway.ports import Caller, Listener
@@ -58,6 +58,7 @@ class Gate(Protocol):
         attribution: Mapping[str, str],
         workflow: str | None = None,
         expires_at: float | None = None,
+        parent: Parent | None = None,
     ) -> object:
         """The run exists and belongs to this principal; asking again changes nothing.
 

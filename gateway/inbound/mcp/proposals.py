@@ -10,6 +10,9 @@ from gateway.model.canonical import canonical, digest_bytes
 from gateway.model.proposal import Key, KeySource, Proposal
 
 MAX_KEY_CHARS = 256
+USAGE_META = "counterfoil/usage"
+"""Where a client may say what its model has used since its last call."""
+MAX_REPORTED = 10**12
 OWN_PREFIX = "counterfoil/"
 """Keys of ours in `_meta`: from a client they are asked for or ignored, never relayed [hardening T11]."""
 CALL_IDS = ("claudecode/toolUseId", "callId")
@@ -39,12 +42,24 @@ def propose(exchange: Exchange, attribution: Mapping[str, str], salt: bytes) -> 
         meta=relayed(meta),
         attribution=attribution,
         spelled=spelled,
+        reported_tokens=_reported(meta),
     )
 
 
 def relayed(meta: Mapping[str, Any]) -> dict[str, Any]:
     """The client's `_meta` as an upstream may see it."""
     return {key: value for key, value in meta.items() if not key.casefold().startswith(OWN_PREFIX)}
+
+
+def _reported(meta: dict[str, Any]) -> int:
+    """Tokens of the model since its last call, if the client says so: `{"tokens": 1200}` under our key."""
+    if USAGE_META not in meta:
+        return 0
+    usage = meta[USAGE_META]
+    tokens = usage.get("tokens") if isinstance(usage, dict) else None
+    if type(tokens) is not int or not 0 <= tokens <= MAX_REPORTED:
+        raise Fault(INVALID_PARAMS, f'`{USAGE_META}` must be an object such as `{{"tokens": 1200}}`')
+    return tokens
 
 
 def _key(meta: dict[str, Any]) -> Key | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import jwt
 
-from gateway.model.principal import Principal
+from gateway.model.principal import Parent, Principal
 
 AUDIENCE = "counterfoil"
 TYPE = "counterfoil-run"
@@ -33,9 +33,20 @@ class RunToken:
     workflow: str
     expires_at: float
     """Seconds since the epoch."""
+    parent: Parent | None = None
+    """The run that it is opened from, and what that passes on."""
 
 
-def mint(key: bytes, *, run: str, principal: Principal, workflow: str, expires_at: float, now: float) -> str:
+def mint(
+    key: bytes,
+    *,
+    run: str,
+    principal: Principal,
+    workflow: str,
+    expires_at: float,
+    now: float,
+    parent: Parent | None = None,
+) -> str:
     """A token with which its bearer acts as `principal` in `run`, and nowhere else, until `expires_at`.
 
     Raises: ValueError for a key that is too short to sign with.
@@ -49,6 +60,9 @@ def mint(key: bytes, *, run: str, principal: Principal, workflow: str, expires_a
         "sub": principal.id,
         "tenant": principal.tenant,
         "workflow": workflow,
+        **({} if not principal.scopes else {"scope": " ".join(sorted(principal.scopes))}),
+        **({} if parent is None else {"parent": parent.run}),
+        **({} if parent is None or parent.authority is None else {"authority": sorted(parent.authority)}),
     }
     return jwt.encode(claims, _long_enough(key), algorithm=ALGORITHM, headers={"typ": TYPE})
 
@@ -68,7 +82,29 @@ def verify(key: bytes, token: str, now: float) -> RunToken:
     if now >= expires_at:
         raise BadToken("the run token has expired")
     run, subject, tenant, workflow = texts
-    return RunToken(run, Principal(subject, tenant, frozenset(roles)), workflow, float(expires_at))
+    principal = Principal(subject, tenant, frozenset(roles), _scopes(claims))
+    return RunToken(run, principal, workflow, float(expires_at), _parent(claims))
+
+
+def _scopes(claims: dict[str, Any]) -> frozenset[str]:
+    """[RFC 6749, 3.3: words with spaces between]"""
+    scope = claims.get("scope", "")
+    if not isinstance(scope, str):
+        raise BadToken("the run token lacks a claim or has one of the wrong type")
+    return frozenset(scope.split())
+
+
+def _parent(claims: dict[str, Any]) -> Parent | None:
+    run, authority = claims.get("parent"), claims.get("authority")
+    if run is None and authority is None:
+        return None
+    if not isinstance(run, str) or not isinstance(authority, list | None):
+        raise BadToken("the run token lacks a claim or has one of the wrong type")
+    if authority is None:
+        return Parent(run)
+    if not all(isinstance(one, str) for one in authority):
+        raise BadToken("the run token lacks a claim or has one of the wrong type")
+    return Parent(run, frozenset(authority))
 
 
 def _claims(key: bytes, token: str) -> dict[str, Any]:
