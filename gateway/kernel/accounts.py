@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gateway.kernel.charges import settled_charge
 from gateway.kernel.globs import names
-from gateway.kernel.reduce import settled_charge
 from gateway.kernel.registry import Registered
 from gateway.model.account import Posting
 from gateway.model.canonical import digest, dump

@@ -57,7 +57,7 @@ def answer(
     asking = run.principal
     if not approval.self_review and asking is not None and (asking.tenant, asking.id) == (by.tenant, by.id):
         raise NotAwaiting(
-            f"`{by.id}` asked for `{approval_id}` and may not answer it; `self_review: true` in the policy would allow it"
+            f"`{by.id}` asked for `{approval_id}` and may not answer it, unless the policy says `self_review: true`"
         )
     if approval.role is not None and approval.role not in by.roles:
         raise NotAwaiting(f"approval `{approval_id}` needs a reviewer with the role `{approval.role}`")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gateway.kernel.reduce import NEXT, NEXT_ATTEMPT
+from gateway.kernel.moves import NEXT, NEXT_ATTEMPT
 from gateway.model.run import AttemptState
 
 

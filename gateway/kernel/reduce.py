@@ -1,18 +1,16 @@
-"""event -> state. `NEXT` is every legal move; what is not in it is a corrupt ledger.
-
-A run and each of its attempts are small machines, driven by the kinds of the events. The diagram in
-ARCHITECTURE.md is drawn from these two tables. Whatever moves a run or an attempt stands in this file.
-"""
+"""event -> state. `NEXT` in `moves.py` is every legal move; whatever moves a run or an attempt stands in this file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, assert_never
 
 from rpds import HashTrieMap
 
+from gateway.kernel.charges import plus, settled_charge
 from gateway.kernel.globs import names
+from gateway.kernel.moves import NEXT, NEXT_ATTEMPT
 from gateway.model.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -41,79 +39,11 @@ from gateway.model.events import (
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key, KeySource
 from gateway.model.record import Record
-from gateway.model.run import UNSETTLED, Approval, Attempt, AttemptState, Evidence, Intent, Run, RunState, changed
-from gateway.model.trusted import trusted
+from gateway.model.run import UNSETTLED, Approval, Attempt, Evidence, Intent, Run, RunState, changed
 
 
 class CorruptLedger(Exception):
     """A record says something that cannot follow from those before it."""
-
-
-_SETTLING: Mapping[str, RunState] = {
-    "receipt.recorded": RunState.RUNNING,
-    "attempt.unsent": RunState.RUNNING,
-    "attempt.suspended": RunState.RUNNING,
-    "attempt.unknown": RunState.RUNNING,
-    "attempt.abandoned": RunState.RUNNING,
-    "attempt.refuted": RunState.RUNNING,
-    "outcome.delivered": RunState.RUNNING,
-    "evidence.recorded": RunState.RUNNING,
-}
-
-NEXT: Mapping[RunState, Mapping[str, RunState]] = {
-    RunState.UNOPENED: {"run.opened": RunState.RUNNING},
-    RunState.RUNNING: {
-        "proposal.denied": RunState.RUNNING,
-        "proposal.replayed": RunState.RUNNING,
-        "proposal.held": RunState.RUNNING,
-        "approval.requested": RunState.RUNNING,
-        "approval.decided": RunState.RUNNING,
-        "intent.recorded": RunState.RUNNING,
-        "attempt.resumed": RunState.RUNNING,
-        **_SETTLING,
-        "phase.moved": RunState.RUNNING,
-        "run.migrated": RunState.RUNNING,
-        "run.stopped": RunState.STOPPED,
-    },
-    # A stopped run stays stopped: nothing new is asked, intended or moved, but what was under way is settled.
-    RunState.STOPPED: {
-        "proposal.denied": RunState.STOPPED,
-        "proposal.replayed": RunState.STOPPED,
-        "proposal.held": RunState.STOPPED,
-        **dict.fromkeys(_SETTLING, RunState.STOPPED),
-    },
-}
-"""Run state, kind of event -> run state."""
-
-NEXT_ATTEMPT: Mapping[AttemptState, Mapping[str, AttemptState]] = {
-    AttemptState.OPEN: {
-        "receipt.recorded": AttemptState.ANSWERED,
-        "attempt.unsent": AttemptState.UNSENT,
-        "attempt.suspended": AttemptState.SUSPENDED,
-        "attempt.unknown": AttemptState.UNKNOWN,
-        "attempt.abandoned": AttemptState.ABANDONED,
-    },
-    AttemptState.SUSPENDED: {
-        "receipt.recorded": AttemptState.ANSWERED,
-        "attempt.suspended": AttemptState.SUSPENDED,
-        "attempt.resumed": AttemptState.OPEN,
-        "attempt.unknown": AttemptState.UNKNOWN,
-        "attempt.abandoned": AttemptState.ABANDONED,
-    },
-    # A late answer is always accepted as the receipt of its attempt, whatever was believed until then.
-    AttemptState.UNKNOWN: {
-        "receipt.recorded": AttemptState.ANSWERED,
-        "attempt.refuted": AttemptState.REFUTED,
-    },
-    AttemptState.REFUTED: {"receipt.recorded": AttemptState.ANSWERED},
-    AttemptState.ABANDONED: {"receipt.recorded": AttemptState.ANSWERED},
-    AttemptState.ANSWERED: {
-        "evidence.recorded": AttemptState.ANSWERED,
-        "outcome.delivered": AttemptState.ANSWERED,
-    },
-    AttemptState.UNSENT: {},
-}
-"""Attempt state, kind of event -> attempt state. An attempt begins as `open` with its intent."""
 
 
 def fold(records: Iterable[tuple[Record, str]], run: Run) -> Run:
@@ -421,35 +351,3 @@ def overtaken(run: Run, event: EvidenceRecorded) -> bool:
         attempt.state in UNSETTLED and attempt.id != event.attempt and attempt.intent.tool in covered
         for attempt in run.unsettled.values()
     )
-
-
-def plus(spent: Charge, charge: Charge, sign: int) -> Charge:
-    """What is spent after this charge was taken, or given back (`sign` -1)."""
-    return _charge(
-        calls=spent.calls + sign * charge.calls,
-        mutations=spent.mutations + sign * charge.mutations,
-        tokens=spent.tokens + sign * charge.tokens,
-        cost=spent.cost + sign * charge.cost,
-        reviews=spent.reviews + sign * charge.reviews,
-    )
-
-
-_charge = trusted(Charge)
-
-
-def measured(size_bytes: int) -> int:
-    """The tokens of a result: a quarter of its bytes, which is an estimate."""
-    return -(-size_bytes // 4)
-
-
-def settled_charge(attempt: Attempt, receipt: ReceiptRecorded) -> Charge:
-    """What a receipt adds to what is charged for the attempt; its tokens, and all of it if it had been given back.
-
-    `tokens` may be below 0: what was reserved and not used.
-    """
-    charge, tokens = attempt.intent.charge, measured(receipt.size_bytes)
-    if attempt.state is AttemptState.REFUTED:
-        return _charge(
-            calls=charge.calls, mutations=charge.mutations, tokens=tokens, cost=charge.cost, reviews=charge.reviews
-        )
-    return _charge(calls=0, mutations=0, tokens=tokens - charge.tokens, cost=0, reviews=0)

@@ -156,7 +156,7 @@ def transitions_for(policy: Policy, tool: Registered) -> tuple[Transition, ...]:
 
 
 def forbids_for(policy: Policy, name: str, effect: Effect | None) -> tuple[Forbid, ...]:
-    """The forbid rules that name this tool, whether or not there is such a tool. Of no known effect, any effect fits."""
+    """The forbid rules that name this tool, whether or not there is such a tool; without an effect any effect fits."""
     return tuple(
         forbid
         for forbid in policy.forbid

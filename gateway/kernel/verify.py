@@ -86,7 +86,7 @@ def observe(
 
 
 def failure_of(answer: Answer, arguments: Mapping[str, Any], rule: ToolRule, rules: Rules, now: datetime) -> str | None:
-    """The kind of an error answer, as the registry tells them apart; None for no error, or one that it does not name."""
+    """The kind of an error answer, as the registry tells them apart; None for none, or one that it does not name."""
     match answer:
         case ToolResult(result) if result.get("isError") is True:
             told = dict(result)

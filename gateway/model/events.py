@@ -6,55 +6,20 @@ policies) are stored beside the events and cited by their salted digest, so that
 without breaking the chain.
 """
 
-from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field
 
+from gateway.model.added import Grown, added
 from gateway.model.canonical import Digest
+from gateway.model.outcome import TERMINAL as TERMINAL
+from gateway.model.outcome import Effect as Effect
+from gateway.model.outcome import Outcome as Outcome
 from gateway.model.principal import Principal
 from gateway.model.proposal import KeySource
 
 
-class Outcome(StrEnum):
-    """What the client is told. The first block leaves the run going, the second ends it."""
-
-    DENIED = "denied"
-    INVALID_ARGUMENTS = "invalid_arguments"
-    CONFLICT = "conflict"
-    HELD = "held"
-    """An effect is unknown: a person or recovery must act."""
-    IN_FLIGHT = "in_flight"
-    NEEDS_APPROVAL = "needs_approval"
-    RATE_LIMITED = "rate_limited"
-    TIMEOUT_UNKNOWN = "timeout_unknown"
-    VERIFICATION_FAILED = "verification_failed"
-    TOOL_WITHHELD = "tool_withheld"
-    UPSTREAM_UNAVAILABLE = "upstream_unavailable"
-    LEDGER_UNAVAILABLE = "ledger_unavailable"
-
-    VERIFIED_SUCCESS = "verified_success"
-    INFEASIBLE = "infeasible"
-    BUDGET_EXHAUSTED = "budget_exhausted"
-    POLICY_DENIED = "policy_denied"
-    REPEATED_STATE = "repeated_state"
-    DEADLINE_MISSED = "deadline_missed"
-    HUMAN_ESCALATION = "human_escalation"
-
-
-TERMINAL = frozenset(list(Outcome)[list(Outcome).index(Outcome.VERIFIED_SUCCESS) :])
-"""The outcomes that end a run."""
-
-
-class Effect(StrEnum):
-    """What a tool does to the world, as far as the registry knows; worse than `write` is `destructive`."""
-
-    READ = "read"
-    WRITE = "write"
-    DESTRUCTIVE = "destructive"
-
-
-class _Frozen(BaseModel):
+class _Frozen(Grown):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -63,11 +28,11 @@ class Charge(_Frozen):
 
     calls: int = Field(default=0, ge=0)
     mutations: int = Field(default=0, ge=0)
-    tokens: int = Field(default=0, ge=0)
+    tokens: int = added(0, ge=0)
     """Of results: reserved at first, measured when the result is there."""
-    cost: int = Field(default=0, ge=0)
+    cost: int = added(0, ge=0)
     """In millionths."""
-    reviews: int = Field(default=0, ge=0)
+    reviews: int = added(0, ge=0)
     """How often a person was asked."""
 
 
@@ -135,9 +100,9 @@ class RunOpened(_Frozen):
     predecessor: str | None = None
     expires_at: AwareDatetime | None = None
     attribution: dict[str, str] = {}
-    parent: str | None = None
+    parent: str | None = added(None)
     """The run that this one was opened from, and without which it does not go on."""
-    delegated: tuple[str, ...] | None = None
+    delegated: tuple[str, ...] | None = added(None)
     """All the authority that it may have, however much its principal holds. None: no such ceiling."""
 
 
@@ -165,7 +130,7 @@ class _Verdict(_Frozen):
     observed: dict[str, Any] = {}
     """What the run's own events do not hold: health, pins, holds elsewhere, account levels, probes with their times."""
     attribution: dict[str, str] = {}
-    reported_tokens: int = 0
+    reported_tokens: int = added(0)
     """Of the model, since its last call, as the client says. A claim."""
 
 
@@ -211,13 +176,13 @@ class ApprovalRequested(_Verdict):
     rule: str
     role: str | None = None
     """The role that a reviewer must have; None for whoever holds the ledger."""
-    quorum: int = 1
+    quorum: int = added(1)
     """How many different people must say yes."""
-    self_review: bool = True
+    self_review: bool = added(default=True)
     """Whether the principal of the run may answer."""
     expires_at: AwareDatetime
     reason: str
-    accounts: tuple[Reservation, ...] = ()
+    accounts: tuple[Reservation, ...] = added(())
     """What asking costs."""
 
 
@@ -243,11 +208,11 @@ class IntentRecorded(_Verdict):
     """Failure edge to phase, as the transition names them."""
     waived: tuple[str, ...] = ()
     """Checks that refused, and were overruled by `observe`, of the policy or of the rule."""
-    accounts: tuple[Reservation, ...] = ()
+    accounts: tuple[Reservation, ...] = added(())
     """What is reserved on accounts that other runs share; given back when it is proven that nothing happened."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = added(())
     """Budgets and accounts of which little is left, which the client is told with the result."""
-    data_class: str | None = None
+    data_class: str | None = added(None)
     """Of the result, by the registry."""
 
 
@@ -282,7 +247,7 @@ class ReceiptRecorded(_Frozen):
     duration_s: float | None = None
     late: bool = False
     """It came after the attempt had been recorded as unknown."""
-    failure: str | None = None
+    failure: str | None = added(None)
     """Of an error: its kind, where the registry tells it from others (`conflict`, `invalid`, `denied`)."""
     by: Who | None = None
     reason: str | None = None

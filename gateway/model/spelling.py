@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_args
 import orjson
 from pydantic import BaseModel
 
+from gateway.model.added import Grown
 from gateway.model.canonical import canonical
 
 MAX_KEPT = 4096
@@ -51,10 +52,23 @@ def _fields(value: Any) -> Any:
     if known is not None:
         return known[1]
     fields: dict[str, Any] = value.__dict__
+    if left_out := [name for name, default in _added(type(value)) if fields[name] == default]:
+        fields = {name: part for name, part in fields.items() if name not in left_out}
     for name in _loose(type(value)):
-        if fields[name]:
+        if fields.get(name):
             fields = {**fields, name: _exact(fields[name])}
     return fields
+
+
+_ADDED: dict[type[BaseModel], tuple[tuple[str, Any], ...]] = {}
+
+
+def _added(model: type[BaseModel]) -> tuple[tuple[str, Any], ...]:
+    """The fields of a kind of model that are left out while they hold their default, with it."""
+    known = _ADDED.get(model)
+    if known is None:
+        known = _ADDED[model] = tuple(model.added_fields.items()) if issubclass(model, Grown) else ()
+    return known
 
 
 _LOOSE: dict[type[BaseModel], tuple[str, ...]] = {}

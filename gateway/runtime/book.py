@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from gateway.kernel.accounts import postings
-from gateway.kernel.reduce import NEXT_ATTEMPT, joined, reduce
+from gateway.kernel.moves import NEXT_ATTEMPT
+from gateway.kernel.reduce import joined, reduce
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
 from gateway.kernel.verify import lose

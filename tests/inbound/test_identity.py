@@ -177,6 +177,7 @@ async def test_a_token_goes_before_everything() -> None:
             "attribution": {"client_name": "p"},
             "workflow": "release",
             "expires_at": T0 + 60,
+            "parent": None,
         }
     ]
 

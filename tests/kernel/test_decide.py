@@ -44,6 +44,8 @@ from gateway.model.tool import Tool
 from tests import world
 
 TOOLS = {one.name: one for one in (world.tool("read", read=True), world.tool("write"), world.tool("pay"))}
+SAME = {"digest": pin(TOOLS["write"].definition), "definition": {}}
+OTHER = {"digest": "c1:0", "definition": {}}
 CALL = Key(KeySource.CALL_ID, "call-1")
 MINE = Key(KeySource.CALLER, "mine")
 
@@ -187,9 +189,9 @@ ROWS: dict[str, type_row] = {
     "a tool that no transition names is denied": (
         {"transitions": [{"name": "r", "tools": ["read"]}]}, as_opened, WRITE, ("denied", "tool", "denied", False)),
     "a pinned tool with another definition is withheld": (
-        {"pins": {"write": {"digest": "c1:0", "definition": {}}}}, as_opened, WRITE, ("denied", "tool", "tool_withheld", False)),
+        {"pins": {"write": OTHER}}, as_opened, WRITE, ("denied", "tool", "tool_withheld", False)),
     "a pinned tool with its definition is allowed": (
-        {"pins": {"write": {"digest": pin(TOOLS["write"].definition), "definition": {}}}}, as_opened, WRITE, ("allowed", "any", 1, 1)),
+        {"pins": {"write": SAME}}, as_opened, WRITE, ("allowed", "any", 1, 1)),
     "a denial that policy calls final says so": (
         {"transitions": [{"name": "r", "tools": ["read"]}], "stops": {"final_denials": ["tool"]}}, as_opened, WRITE,
         ("denied", "tool", "denied", True)),
@@ -256,7 +258,8 @@ def test_each_rule_gives_its_verdict(row: str) -> None:
 
 def test_the_order_of_the_checks_is_the_design() -> None:
     assert list(CHECKS) == [
-        "key", "run", "tool", "schema", "phase", "authority", "conditions", "holds", "budget", "preconditions", "approval"
+        "key", "run", "tool", "schema", "phase", "authority", "conditions", "holds", "budget", "preconditions",
+        "approval",
     ]  # fmt: skip
 
 

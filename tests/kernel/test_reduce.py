@@ -2,7 +2,8 @@
 
 import pytest
 
-from gateway.kernel.reduce import NEXT, NEXT_ATTEMPT, CorruptLedger, fold, reduce
+from gateway.kernel.moves import NEXT, NEXT_ATTEMPT
+from gateway.kernel.reduce import CorruptLedger, fold, reduce
 from gateway.model.events import (
     AttemptRefuted,
     AttemptUnknown,

@@ -87,7 +87,7 @@ def verify(key: bytes, token: str, now: float) -> RunToken:
 
 
 def _scopes(claims: dict[str, Any]) -> frozenset[str]:
-    """[RFC 6749, 3.3: words with spaces between]"""
+    """Words with spaces between [RFC 6749, 3.3]."""
     scope = claims.get("scope", "")
     if not isinstance(scope, str):
         raise BadToken("the run token lacks a claim or has one of the wrong type")
