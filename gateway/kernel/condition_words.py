@@ -6,8 +6,12 @@ value has no business. What is not known here becomes "it cannot be evaluated".
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, TypeAlias
+
+from gateway.kernel.condition_text import literals
+from gateway.model.canonical import dump
 
 Paths: TypeAlias = tuple[tuple[str | int, ...], ...]
 """What an expression reads, as steps from a variable: `args.to[0]` is `("args", "to", 0)`."""
@@ -16,21 +20,60 @@ _NAME = r"[A-Za-z_]\w*\b(?!\s*\()"
 _STEP = re.compile(rf"""\s*\.\s*({_NAME})|\s*\[\s*(?:'([^'\\]*)'|"([^"\\]*)"|(\d{{1,9}}))\s*\]""")
 _PLACE = 4
 """The group of a step that is a place in a list."""
-_ROOT = re.compile(r"(?<![\w.])(args|evidence|result)\b")
+_ROOT = re.compile(r"(?<![\w.])(args|evidence|result|accounts|values)\b")
 
 
 def paths_in(expression: str) -> Paths:
     """The paths in the order of the text; found by their looks, so good for saying what was missing and no more."""
-    found = []
+    return tuple(path for _, path in _placed_paths(expression))
+
+
+def _placed_paths(expression: str) -> Iterator[tuple[int, tuple[str | int, ...]]]:
+    quoted = literals(expression)
     for root in _ROOT.finditer(expression):
+        if any(start < root.start() < end for start, end in quoted):
+            continue
         steps: list[str | int] = [root[1]]
         at = root.end()
         while step := _STEP.match(expression, at):
             word = step[step.lastindex or 1]
             steps.append(int(word) if step.lastindex == _PLACE else word)
             at = step.end()
-        found.append(tuple(steps))
-    return tuple(found)
+        yield root.start(), tuple(steps)
+
+
+# --- for explaining -------------------------------------------------------------------------------------------------
+
+MAX_SEEN = 200
+"""Characters of a value that is shown."""
+
+
+def values_seen(expression: str, variables: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the expression reads, by path and in the order of the text; what is missing is left out."""
+    placed = dict(_placed_paths(expression))
+    quoted = literals(expression)
+    for name in variables:
+        for found in re.finditer(rf"(?<![\w.]){re.escape(name)}\b", expression):
+            if found.start() not in placed and not any(start < found.start() < end for start, end in quoted):
+                placed[found.start()] = (name,)
+    held = ((spelled(path), _at(path, values)) for _, path in sorted(placed.items()))
+    return {path: _cut(found[0]) for path, found in held if found}
+
+
+def _at(path: tuple[str | int, ...], values: Mapping[str, Any]) -> tuple[Any] | None:
+    at: Any = values
+    for step in path:
+        if not _leads_on(at, step):
+            return None
+        at = at[step]
+    return (at,)
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    text = value if isinstance(value, str) else dump(value)
+    return value if len(text) <= MAX_SEEN else text[: MAX_SEEN - 1] + "…"
 
 
 # --- at run time ----------------------------------------------------------------------------------------------------
@@ -65,7 +108,7 @@ def misfit(said: str, paths: Paths, values: Mapping[str, Any], unfit: Mapping[st
         bare = next((path[:-1] for path, holder in _cuts(paths, values) if not holder), None)
         return f"`{spelled(bare)}` has no fields" if bare else "something in it has no fields"
     if overload := _NO_OVERLOAD.search(said):
-        return _no_overload(overload[2], ", ".join(types for types in (overload[1], overload[3]) if types))
+        return no_overload(overload[2], ", ".join(types for types in (overload[1], overload[3]) if types))
     return next((words for piece, words in _MISFITS if piece in said), "it cannot be evaluated")
 
 
@@ -84,14 +127,15 @@ def _cuts(paths: Paths, values: Mapping[str, Any]) -> Iterator[tuple[tuple[str |
     for path in paths:
         at: Any = values
         for length, step in enumerate(path, 1):
-            known = step < len(at) if isinstance(at, list) and isinstance(step, int) else _holds(at, step)
-            if not known:
+            if not _leads_on(at, step):
                 yield path[:length], isinstance(at, Mapping)
                 break
             at = at[step]
 
 
-def _holds(at: Any, step: str | int) -> bool:
+def _leads_on(at: Any, step: str | int) -> bool:
+    if isinstance(at, list) and isinstance(step, int):
+        return step < len(at)
     return isinstance(at, Mapping) and step in at
 
 
@@ -115,12 +159,18 @@ _TYPES: Mapping[str, str] = {
 }
 
 
-def _no_overload(name: str, types: str) -> str:
+def no_overload(name: str, types: str) -> str:
+    """That the function takes no such types, in plain words; `types` are the engine's names, divided by commas."""
     operator = "[]" if name == "_[_]" else name.strip("_")
-    words = [_TYPES.get(one, "something else") for one in _TYPE.findall(types)]
+    words = [type_said(one) for one in _TYPE.findall(types)]
     if operator in {"&&", "||", "!", "<jump_condition>", "?_:"} or not words:
         return "something in it is neither true nor false"
     return f"`{operator}` cannot take {' and '.join(words)}"
+
+
+def type_said(type_: str) -> str:
+    """The engine's name of a type, in plain words."""
+    return _TYPES.get(type_, "something else")
 
 
 _TYPE = re.compile(r"([a-z_]\w*|(?<=google\.protobuf\.)\w+)(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?(?=,|$)")
@@ -151,7 +201,7 @@ def refusal(said: str, expression: str, variables: tuple[str, ...]) -> tuple[str
         name = undeclared[1]
         return _unknown(name, variables), line, _start(name, expression, line, column)
     if overload := _NO_OVERLOAD_AT_LOAD.search(message):
-        return _no_overload(overload[1], overload[2]), line, column
+        return no_overload(overload[1], overload[2]), line, column
     if syntax := _SYNTAX.search(message):
         return _unexpected((syntax[1] or syntax[2] or syntax[3] or "").strip()), line, column
     return "the expression is no CEL from here on", line, column

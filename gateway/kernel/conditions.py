@@ -19,10 +19,9 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 from cel_expr_python import cel
 
-from gateway.kernel.condition_words import Paths, misfit, paths_in, refusal, step_spelled
+from gateway.kernel.condition_words import Paths, misfit, paths_in, refusal, step_spelled, values_seen
+from gateway.model.flaws import Kind as Kind
 from gateway.model.policy import MAX_EXPRESSION
-
-Kind: TypeAlias = Literal["transition", "verifier", "probe"]
 
 MAX_DEPTH = 64
 """Levels of nesting that a value may have; the engine crashes the process near 20,000."""
@@ -41,10 +40,10 @@ VARIABLES: Mapping[Kind, Mapping[str, str]] = {
         "run.workflow": "string",
         "run.calls": "int",
         "run.mutations": "int",
-        "run.elapsed_s": "double",
         "run.tokens": "int",
         "run.cost": "double",
         "run.reviews": "int",
+        "run.elapsed_s": "double",
         "run.origin": "string",
         "run.parent": "string",
         "run.data": "list(string)",
@@ -74,7 +73,10 @@ VARIABLES: Mapping[Kind, Mapping[str, str]] = {
         "now": "timestamp",
     },
 }
-"""What an expression may name, and of which type. Dotted names, so that a typing error is found at load."""
+"""What an expression may name, and of which type. Dotted names, so that a typing error is found at load.
+
+`run.data` are the data classes that the run has seen, `values` the named constants of the policy. What stands in the
+maps is known at load too, by the tool's schema and the policy (`shapes.py`)."""
 
 
 ROOTS: Mapping[Kind, frozenset[str]] = {
@@ -148,8 +150,7 @@ class Condition:
     @property
     def roots(self) -> frozenset[str]:
         """The first names of the variables that it may read; never fewer than those that it does."""
-        # By the looks of the text: an identifier has no other spelling in CEL.
-        return frozenset(root for root in ROOTS[self.kind] if root in self.expression)
+        return roots_in(self.expression, self.kind)
 
     def decide(self, values: Mapping[str, Any] | Activation) -> bool | Undecided:
         """Whether it holds. Never raises; what could not be judged is `Undecided`, which is not false."""
@@ -165,21 +166,89 @@ class Condition:
             return found is True
         return Undecided(misfit(str(found), self.paths, over.values, over.unfit))
 
+    def seen(self, values: Mapping[str, Any] | Activation) -> Mapping[str, Any]:
+        """What it reads, by path and in the order of the text, with what stood there; what was missing is left out.
+
+        Values are JSON; one whose text is longer than 200 characters is that text, cut. They are for whoever may see
+        the arguments, and not for a reason.
+        """
+        return _seen(self.expression, self.kind, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A compiled expression whose answer is a value."""
+
+    kind: Kind
+    expression: str
+    paths: Paths = field(repr=False, compare=False)
+    """What it reads, for saying what was missing."""
+    program: Any = field(repr=False, compare=False)
+
+    @property
+    def roots(self) -> frozenset[str]:
+        """The first names of the variables that it may read; never fewer than those that it does."""
+        return roots_in(self.expression, self.kind)
+
+    def find(self, values: Mapping[str, Any] | Activation) -> Any:
+        """What it gives, as a JSON value (times as RFC 3339), or `Undecided`. Never raises."""
+        over = values if isinstance(values, Activation) else activation(self.kind, values)
+        if over.kind != self.kind:
+            return Undecided(f"the values are those of a {over.kind}, the expression is one of a {self.kind}")
+        try:
+            given = self.program.eval(over.engine)
+            failed, found = given.type() == cel.Type.ERROR, given.plain_value()
+        except _ENGINE_ERRORS as error:
+            failed, found = True, error
+        # INVARIANT: an error's plain value is a string like any other; only its type tells them apart.
+        if failed:
+            return Undecided(misfit(str(found), self.paths, over.values, over.unfit))
+        found = _plain(found, MAX_DEPTH)
+        flaw = _json_flaw(found, MAX_DEPTH)
+        return found if flaw is None else Undecided(f"what it gives {flaw[1]}")
+
+    def seen(self, values: Mapping[str, Any] | Activation) -> Mapping[str, Any]:
+        """As `Condition.seen`."""
+        return _seen(self.expression, self.kind, values)
+
 
 def compile_condition(expression: str, kind: Kind) -> Condition:
     """The expression as a program whose answer is true or false.
 
     Raises: BadCondition for bad syntax, unknown names, another result than true or false, or too long a text.
     """
-    if len(expression) > MAX_EXPRESSION:
-        raise BadCondition(f"the expression is longer than {MAX_EXPRESSION} characters")
-    try:
-        program = _environment(kind).compile(expression)
-    except _ENGINE_ERRORS as error:
-        raise BadCondition(*refusal(str(error), expression, tuple(VARIABLES[kind]))) from None
+    program = _compiled(expression, kind)
     if program.return_type() != cel.Type.BOOL:
         raise BadCondition(_no_truth(program.return_type().name()))
     return Condition(kind, expression, paths_in(expression), program)
+
+
+def compile_value(expression: str, kind: Kind) -> Value:
+    """The expression as a program whose answer is a value.
+
+    Raises: BadCondition for bad syntax, unknown names, or too long a text.
+    """
+    return Value(kind, expression, paths_in(expression), _compiled(expression, kind))
+
+
+def _seen(expression: str, kind: Kind, values: Mapping[str, Any] | Activation) -> Mapping[str, Any]:
+    over = values if isinstance(values, Activation) else activation(kind, values)
+    return values_seen(expression, VARIABLES[kind], over.values)
+
+
+def roots_in(expression: str, kind: Kind) -> frozenset[str]:
+    """The first names of the variables that the expression may read; never fewer than those that it does."""
+    # By the looks of the text: an identifier has no other spelling in CEL.
+    return frozenset(root for root in ROOTS[kind] if root in expression)
+
+
+def _compiled(expression: str, kind: Kind) -> Any:
+    if len(expression) > MAX_EXPRESSION:
+        raise BadCondition(f"the expression is longer than {MAX_EXPRESSION} characters")
+    try:
+        return _environment(kind).compile(expression)
+    except _ENGINE_ERRORS as error:
+        raise BadCondition(*refusal(str(error), expression, tuple(VARIABLES[kind]))) from None
 
 
 _ENGINE_ERRORS = (RuntimeError, ValueError, TypeError, OverflowError)
@@ -188,6 +257,15 @@ _ENGINE_ERRORS = (RuntimeError, ValueError, TypeError, OverflowError)
 
 @cache
 def _environment(kind: Kind) -> Any:
+    """Where conditions run: arguments and the like are maps of anything."""
+    return new_environment(kind)
+
+
+def new_environment(kind: Kind, messages: Mapping[str, str] = MappingProxyType({}), pool: Any = None) -> Any:
+    """An engine for this kind: for running, or, with variables that are messages of the pool, for checking types.
+
+    Whatever the language is given beyond the standard is given here, so that both know the same.
+    """
     types = {
         "string": cel.Type.STRING,
         "int": cel.Type.INT,
@@ -196,7 +274,18 @@ def _environment(kind: Kind) -> Any:
         "list(string)": cel.Type.List(cel.Type.STRING),
         "map(string, dyn)": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
     }
-    return cel.NewEnv(variables={name: types[declared] for name, declared in VARIABLES[kind].items()})
+    variables = {name: types[declared] for name, declared in VARIABLES[kind].items()}
+    variables |= {name: cel.Type(message) for name, message in messages.items()}
+    return cel.NewEnv(descriptor_pool=pool, variables=variables)
+
+
+def complaints(environment: Any, expression: str) -> str:
+    """What the engine has against the expression, in its own words; empty if nothing."""
+    try:
+        environment.compile(expression)
+    except _ENGINE_ERRORS as error:
+        return str(error)
+    return ""
 
 
 def _no_truth(type_name: str) -> str:
@@ -224,6 +313,17 @@ def _flaw(value: Any, declared: str) -> tuple[str, str] | None:
     if declared.startswith("map") and not isinstance(value, dict):
         return "", "is no object"
     return _json_flaw(value, MAX_DEPTH)
+
+
+def _plain(value: Any, levels: int) -> Any:
+    """Times as RFC 3339; all else as it is."""
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if levels and isinstance(value, dict):
+        return {key: _plain(one, levels - 1) for key, one in value.items()}
+    if levels and isinstance(value, list):
+        return [_plain(one, levels - 1) for one in value]
+    return value
 
 
 def _json_flaw(value: Any, levels: int) -> tuple[str, str] | None:
@@ -258,22 +358,3 @@ def _deep_flaw(value: dict[Any, Any] | list[Any], levels: int) -> tuple[str, str
 def _is_text(value: str) -> bool:
     """Whether it is UTF-8 text: half of a surrogate pair is not, and the engine has no answer to it."""
     return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    kind: Kind
-    formula: str
-    program: Any = field(repr=False, compare=False)
-
-    def find(self, values: Mapping[str, Any]) -> Any:
-        over = activation(self.kind, values)
-        try:
-            found = self.program.eval(over.engine)
-        except _ENGINE_ERRORS as error:
-            return Undecided(str(error))
-        return found.plain_value()
-
-
-def compile_value(formula: str, kind: Kind) -> Value:
-    return Value(kind, formula, _environment(kind).compile(formula))
