@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from gateway.kernel.condition_text import literals
+from gateway.kernel.objects import FUNCTIONS, MARK
 from gateway.model.canonical import dump
 
 Paths: TypeAlias = tuple[tuple[str | int, ...], ...]
@@ -80,6 +81,8 @@ def _cut(value: Any) -> Any:
 
 _MISSING_KEY = re.compile(r'Key not found in map : "(.*)"', re.DOTALL)
 _MISSING_VARIABLE = re.compile(r'No value with name "([\w.]+)" found')
+_OUR_OWN = re.compile(rf"OUT_OF_RANGE: {MARK}(.*)", re.DOTALL)
+"""A refusal of one of our functions: the engine's name for a ValueError, and what it said. Only at its beginning."""
 _NO_OVERLOAD = re.compile(r"No matching overloads found : (?:\((\w+)\)\.)?(\S+?)(?:\(([\w, ]*)\))?$")
 
 _MISFITS: tuple[tuple[str, str], ...] = (
@@ -99,6 +102,8 @@ _MISFITS: tuple[tuple[str, str], ...] = (
 
 def misfit(said: str, paths: Paths, values: Mapping[str, Any], unfit: Mapping[str, str]) -> str:
     """Why the condition has no answer, in half a sentence that shows no value."""
+    if own := _OUR_OWN.match(said):
+        return own[1]
     if variable := _MISSING_VARIABLE.search(said):
         return unfit.get(variable[1], f"`{variable[1]}` is missing")
     if key := _MISSING_KEY.search(said):
@@ -187,6 +192,7 @@ _SYNTAX = re.compile(r"(?:input '(.*?)' expecting|token recognition error at: '(
 _FUNCTIONS = frozenset(
     {"all", "contains", "duration", "endsWith", "exists", "exists_one", "filter", "has", "map", "matches", "size"}
     | {"startsWith", "timestamp"}
+    | FUNCTIONS.keys()
 )
 
 
@@ -199,7 +205,8 @@ def refusal(said: str, expression: str, variables: tuple[str, ...]) -> tuple[str
     line, column, message = int(placed[1]), int(placed[2]), placed[3]
     if undeclared := _UNDECLARED.search(message):
         name = undeclared[1]
-        return _unknown(name, variables), line, _start(name, expression, line, column)
+        unknown = _unknown(_called(name, expression, line, column), variables)
+        return unknown, line, _start(name, expression, line, column)
     if overload := _NO_OVERLOAD_AT_LOAD.search(message):
         return no_overload(overload[1], overload[2]), line, column
     if syntax := _SYNTAX.search(message):
@@ -221,8 +228,17 @@ def _hint(meant: str | None) -> str:
 def _unknown(name: str, variables: tuple[str, ...]) -> str:
     if name in _FUNCTIONS:
         return f"`{name}` takes other arguments"
+    if name in variables:
+        return f"`{name}` is no function"
     near = difflib.get_close_matches(name, [*variables, *sorted(_FUNCTIONS)], n=1, cutoff=0.6)
     return f"nothing is named `{name[:64]}` here{_hint(near[0] if near else None)}"
+
+
+def _called(name: str, expression: str, line: int, column: int) -> str:
+    """The name with what is called of it: the engine misses `path` where `path.wthin(…)` stands."""
+    at = _start(name, expression, line, column) - 1
+    called = re.compile(rf"{re.escape(name)}\s*\.\s*(\w+)\s*\(").match(expression.split("\n")[line - 1], at)
+    return f"{name}.{called[1]}" if called else name
 
 
 def _start(name: str, expression: str, line: int, column: int) -> int:

@@ -5,7 +5,8 @@ everything else is `Undecided`, with the reason. What an `Undecided` means is th
 transition does not allow, a `forbid` forbids, a verifier is inconclusive.
 
 The dialect is what every CEL engine has: the core, `has`, `all`, `exists`, `exists_one`, `filter`,
-`map`, `matches`, `startsWith`, `endsWith`, `contains`, `size`, times and durations; no extensions.
+`map`, `matches`, `startsWith`, `endsWith`, `contains`, `size`, times and durations; no extensions. Beside
+it stand our own functions over paths, statements, URLs and their like (`kernel/objects`).
 `||` and `&&` absorb an error beside a value that settles them, as the CEL specification says.
 """
 
@@ -20,6 +21,8 @@ from typing import Any, NoReturn
 from cel_expr_python import cel
 
 from gateway.kernel.condition_words import Paths, misfit, paths_in, refusal, step_spelled, values_seen
+from gateway.kernel.objects import FUNCTIONS, Function
+from gateway.kernel.objects.literals import literal_flaw
 from gateway.model.flaws import Kind as Kind
 from gateway.model.policy import MAX_EXPRESSION
 
@@ -245,10 +248,14 @@ def roots_in(expression: str, kind: Kind) -> frozenset[str]:
 def _compiled(expression: str, kind: Kind) -> Any:
     if len(expression) > MAX_EXPRESSION:
         raise BadCondition(f"the expression is longer than {MAX_EXPRESSION} characters")
+    environment = _environment(kind)
     try:
-        return _environment(kind).compile(expression)
+        program = environment.compile(expression)
     except _ENGINE_ERRORS as error:
         raise BadCondition(*refusal(str(error), expression, tuple(VARIABLES[kind]))) from None
+    if flaw := literal_flaw(expression, lambda text: environment.compile(text).eval().plain_value()):
+        raise BadCondition(*flaw)
+    return program
 
 
 _ENGINE_ERRORS = (RuntimeError, ValueError, TypeError, OverflowError)
@@ -276,7 +283,7 @@ def new_environment(kind: Kind, messages: Mapping[str, str] = MappingProxyType({
     }
     variables = {name: types[declared] for name, declared in VARIABLES[kind].items()}
     variables |= {name: cel.Type(message) for name, message in messages.items()}
-    return cel.NewEnv(descriptor_pool=pool, variables=variables)
+    return cel.NewEnv(descriptor_pool=pool, variables=variables, functions=_functions())
 
 
 def complaints(environment: Any, expression: str) -> str:
@@ -286,6 +293,29 @@ def complaints(environment: Any, expression: str) -> str:
     except _ENGINE_ERRORS as error:
         return str(error)
     return ""
+
+
+@cache
+def _functions() -> list[Any]:
+    return [_declared(function) for function in FUNCTIONS.values()]
+
+
+def _declared(function: Function) -> Any:
+    guarded = function.guarded
+    overloads = [
+        # The engine tells overloads apart by their ids, and finds one at run time by the types of the values.
+        cel.Overload(f"{function.name}/{place}", _type(gives), [_type(one) for one in takes], impl=guarded)
+        for place, (takes, gives) in enumerate(function.forms)
+    ]
+    return cel.FunctionDecl(function.name, overloads)
+
+
+def _type(written: str) -> Any:
+    if written == "map(string, string)":
+        return cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
+    if written.startswith("list("):
+        return cel.Type.List(_type(written[len("list(") : -1]))
+    return getattr(cel.Type, written.upper())
 
 
 def _no_truth(type_name: str) -> str:
@@ -356,5 +386,7 @@ def _deep_flaw(value: dict[Any, Any] | list[Any], levels: int) -> tuple[str, str
 
 
 def _is_text(value: str) -> bool:
-    """Whether it is UTF-8 text: half of a surrogate pair is not, and the engine has no answer to it."""
-    return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+    """Whether it is UTF-8 text without NUL: the engine has no answer to half of a surrogate pair, and its binding ends
+    a text at a NUL, so that two texts would be equal which are not.
+    """
+    return "\0" not in value and (value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value))
