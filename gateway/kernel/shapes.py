@@ -165,6 +165,7 @@ def _result(shape: Shape) -> Part:
             "isError": BOOLEAN,
             "resultType": STRING,
             "_meta": OBJECT,
+            "error": OBJECT,
         }
     )
 

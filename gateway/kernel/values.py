@@ -3,10 +3,11 @@
 from functools import cache
 from typing import Any
 
-from gateway.kernel.accounts import Shared, account_of, shown
+from gateway.kernel.accounts import Shared, account_of, limits_of, shown
 from gateway.kernel.case import Case
 from gateway.kernel.conditions import ROOTS, Activation, activation
 from gateway.model.events import Effect
+from gateway.model.flaws import account_rule
 from gateway.model.policy import UNITS
 from gateway.model.run import Run
 
@@ -82,11 +83,14 @@ def _proven(run: Run) -> dict[str, Any]:
 
 def _levels(case: Case) -> dict[str, Any]:
     """What stands on each account before this call; those that the call does not fall under are not there."""
-    levels = case.observed.levels or {}
-    return {
-        shared.name: {unit: shown(unit, levels.get((account, unit), 0)) for unit in UNITS}
-        for shared, account in accounts_of(case)
-    }
+    levels, told = case.observed.levels or {}, {}
+    for shared, account in accounts_of(case):
+        if shared.rule == account_rule(shared.name):  # a rate has no name that a condition could say
+            stands = {unit: levels.get((account, unit), 0) for unit in UNITS}
+            limits = {unit: limit for unit, limit in limits_of(shared.about.limit).items() if limit is not None}
+            left = {f"{unit}_left": shown(unit, max(0, limit - stands[unit])) for unit, limit in limits.items()}
+            told[shared.name] = {unit: shown(unit, level) for unit, level in stands.items()} | left
+    return told
 
 
 def accounts_of(case: Case) -> tuple[tuple[Shared, str], ...]:
