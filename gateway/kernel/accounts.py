@@ -1,6 +1,6 @@
 """(case, charge) -> what is reserved on accounts that many runs share. Whose account it is, and which window of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,6 +24,7 @@ from gateway.model.flaws import account_rule, rate_rule
 from gateway.model.policy import AccountRule, Limits, Policy, Window, micro
 from gateway.model.proposal import Proposal
 from gateway.model.run import Run
+from gateway.model.trusted import trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,19 @@ class Shared:
     rule: str
     """As verdicts cite it."""
     about: AccountRule
+    limits: Mapping[str, int | None]
+    """By unit, as `limits_of`."""
+
+    @property
+    def measures(self) -> bool:
+        """Whether tokens count, which are known only afterwards: they are limited, or nothing is."""
+        return self.limits["tokens"] is not None or all(limit is None for limit in self.limits.values())
 
 
 def accounts_for(policy: Policy, tool: Registered) -> tuple[Shared, ...]:
     """The accounts that calls of this tool are counted on, its registry entry's rate among them."""
     found = [
-        Shared(name, account_rule(name), about)
+        Shared(name, account_rule(name), about, limits_of(about.limit))
         for name, about in policy.accounts.items()
         if any(names(pattern, tool.tool.name) for pattern in about.tools)
         and (not about.effect or tool.effect in about.effect)
@@ -48,7 +56,7 @@ def accounts_for(policy: Policy, tool: Registered) -> tuple[Shared, ...]:
     rate = tool.rule.rate
     if rate is not None and tool.pattern is not None:
         about = AccountRule(per=(*rate.by, "tool"), window=rate.per, limit=Limits(calls=rate.calls))
-        found.append(Shared(tool.pattern, rate_rule(tool.pattern), about))
+        found.append(Shared(tool.pattern, rate_rule(tool.pattern), about, limits_of(about.limit)))
     return tuple(found)
 
 
@@ -69,6 +77,13 @@ def account_of(shared: Shared, proposal: Proposal, tool: Registered, workflow: s
     return f"{shared.rule} {dump(of)} {_window(shared.about.window, now)}"
 
 
+def accounts_of(
+    shared: Sequence[Shared], proposal: Proposal, tool: Registered, workflow: str, salt: bytes, now: datetime
+) -> tuple[tuple[Shared, str], ...]:
+    """These accounts, each with the key of the one that the proposal falls under now."""
+    return tuple((one, account_of(one, proposal, tool, workflow, salt, now)) for one in shared)
+
+
 def until(window: Window, now: datetime) -> datetime | None:
     """When the window that is now ends; None for `ever`."""
     day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -85,17 +100,12 @@ def until(window: Window, now: datetime) -> datetime | None:
             return None
 
 
-_SPELLED: Mapping[Window, str] = {
-    "minute": "%Y-%m-%dT%H:%MZ",
-    "hour": "%Y-%m-%dT%HZ",
-    "day": "%Y-%m-%d",
-    "month": "%Y-%m",
-    "ever": "ever",
-}
+_LENGTHS: Mapping[Window, int] = {"minute": 16, "hour": 13, "day": 10, "month": 7, "ever": 0}
+"""Characters of a time, as ISO 8601 writes it, that tell one window from the next."""
 
 
 def _window(window: Window, now: datetime) -> str:
-    return now.astimezone(UTC).strftime(_SPELLED[window])
+    return now.astimezone(UTC).isoformat()[: _LENGTHS[window]] or window
 
 
 def limits_of(limits: Limits) -> dict[str, int | None]:
@@ -111,11 +121,10 @@ def limits_of(limits: Limits) -> dict[str, int | None]:
 
 def reserved(shared: Shared, account: str, charge: Charge, *, binding: bool, now: datetime) -> tuple[Reservation, ...]:
     """What the charge takes from the account. Tokens are there even if none are reserved: they are measured later."""
-    limits, end = limits_of(shared.about.limit), until(shared.about.window, now)
-    counts_all = all(limit is None for limit in limits.values())
+    limits, end = shared.limits, until(shared.about.window, now)
     taken: dict[str, Any] = dict(vars(charge))
     return tuple(
-        Reservation(
+        _reservation(
             rule=shared.rule,
             account=account,
             unit=unit,
@@ -124,8 +133,11 @@ def reserved(shared: Shared, account: str, charge: Charge, *, binding: bool, now
             until=end,
         )
         for unit, amount in taken.items()
-        if amount or (unit == "tokens" and charge.calls and (counts_all or limits["tokens"] is not None))
+        if amount or (unit == "tokens" and charge.calls and shared.measures)
     )
+
+
+_reservation = trusted(Reservation)
 
 
 def shown(unit: str, amount: int) -> float | int:

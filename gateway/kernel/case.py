@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
+from gateway.kernel.accounts import Shared
 from gateway.kernel.registry import Registered
 from gateway.kernel.rules import Ruled, Rules, held_by
 from gateway.model.canonical import Digest
@@ -58,6 +59,8 @@ class Case(NamedTuple):
     now: datetime
     ruled: Ruled | None
     """The tool as this policy rules it; None if there is no such tool."""
+    accounts: tuple[tuple[Shared, str], ...] = ()
+    """Those that the call falls under, each with its key."""
     candidates: tuple[Transition, ...] = ()
     approval: str | None = None
 

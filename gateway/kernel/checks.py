@@ -14,7 +14,7 @@ from gateway.kernel.reduce import joined
 from gateway.kernel.registry import changed_parts, pin
 from gateway.kernel.rules import forbids_for
 from gateway.kernel.schema import Schema, Unenforceable, enforceable
-from gateway.kernel.values import accounts_of, values_of
+from gateway.kernel.values import values_of
 from gateway.model.events import Effect, Outcome
 from gateway.model.lookalikes import spelled
 from gateway.model.policy import Transition
@@ -279,8 +279,8 @@ _UNASKED = always("conditions")
 
 def conditions(case: Case) -> Step:
     """No forbid rule applies, and a transition's conditions hold; what cannot be judged denies."""
-    if (accounts := accounts_of(case)) and case.observed.levels is None:
-        return Gather(accounts=tuple(account for _, account in accounts))
+    if case.accounts and case.observed.levels is None:
+        return Gather(accounts=tuple(account for _, account in case.accounts))
     values = values_of(case)
     forbidden, would = forbidden_by(case, values)
     if forbidden is not None:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from gateway.kernel import checks, spending
+from gateway.kernel.accounts import Shared, accounts_of
 from gateway.kernel.case import Ask, Case, Check, Gather, Observed, Pass, Refuse, Replay, Step, Wait
 from gateway.kernel.reduce import joined
 from gateway.kernel.registry import Registered
@@ -61,7 +62,12 @@ def decide(run: Run, proposal: Proposal, rules: Rules, observed: Observed, now: 
 
     `Gather` where somebody must look at the world first; then it is asked again, with what was seen in `observed`.
     """
-    case = Case(run, proposal, rules, observed, now, rules.ruled(observed.tool) if observed.tool is not None else None)
+    ruled = rules.ruled(observed.tool) if observed.tool is not None else None
+    accounts: tuple[tuple[Shared, str], ...] = ()
+    if ruled is not None and ruled.accounts:
+        workflow = rules.policy.workflow
+        accounts = accounts_of(ruled.accounts, proposal, ruled.registered, workflow, observed.salt, now)
+    case = Case(run, proposal, rules, observed, now, ruled, accounts)
     findings: list[Finding] = []
     waived: list[str] = []
     for name, check in (CHECKS if proposal.resumes is None else RESUMING).items():
@@ -206,7 +212,7 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
         verifier=transition.verify if transition else None,
         edges={str(edge): phase for edge, phase in transition.on.items()} if transition else {},
         waived=waived,
-        accounts=spending.reservations(case, case.charge) if case.tool.accounts else (),
+        accounts=spending.reservations(case, case.charge) if case.accounts else (),
         warnings=spending.warnings(case),
         data_class=known.rule.data_class,
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from gateway.kernel.accounts import Shared, accounts_for
+from gateway.kernel.accounts import Shared, accounts_for, limits_of
 from gateway.kernel.conditions import Condition, Value, compile_condition, compile_value
 from gateway.kernel.globs import names
 from gateway.kernel.registry import Registered, is_pinned, registered
@@ -81,6 +81,8 @@ class Rules:
     """By kind and expression."""
     values: Mapping[tuple[Kind, str], Value]
     """By kind and formula."""
+    limits: Mapping[str, int | None]
+    """Of the run's own budgets, by unit, as `limits_of`."""
     _ruled: dict[str, Ruled] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -142,7 +144,7 @@ def compile_rules(policy: Policy, digest: Digest) -> Rules:
         for pattern, kind in FORMULAS.items()
         for _, formula in texts(whole, pattern)
     }
-    return Rules(policy, digest, conditions, values)
+    return Rules(policy, digest, conditions, values, limits_of(policy.budgets))
 
 
 def transitions_for(policy: Policy, tool: Registered) -> tuple[Transition, ...]:

@@ -6,13 +6,13 @@ As in `checks.py`, each is case -> step; they come last in `CHECKS`.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.kernel.accounts import Shared, limits_of, reserved, shown, until
+from gateway.kernel.accounts import Shared, reserved, shown, until
 from gateway.kernel.approve import action_digest, pending
 from gateway.kernel.case import Ask, Case, Gather, Pass, Refuse, Replay, Step, Wait, always, passed
 from gateway.kernel.checks import RETRY_S, unmet
 from gateway.kernel.conditions import Undecided
 from gateway.kernel.reduce import joined
-from gateway.kernel.values import accounts_of, values_of
+from gateway.kernel.values import values_of
 from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect, Outcome, Reservation
 from gateway.model.policy import Transition
@@ -83,11 +83,11 @@ def budget(case: Case) -> Step:
     Only what the run itself has spent for good ends it: what is merely reserved may yet come back.
     """
     found = _own_budget(case)
-    if not isinstance(found, Pass) or not case.tool.accounts:
+    if not isinstance(found, Pass) or not case.accounts:
         return found
     inputs: dict[str, Any] = {"accounts": {}}
     over: list[Refuse] = []
-    for shared, account in accounts_of(case):
+    for shared, account in case.accounts:
         levels = _levels(case, account)
         inputs["accounts"][shared.rule] = {"account": account, "levels": levels}
         over += _overdrawn(case, shared, levels, case.charge)
@@ -106,16 +106,15 @@ def _levels(case: Case, account: str) -> dict[str, int]:
 
 def _overdrawn(case: Case, shared: Shared, levels: Mapping[str, int], charge: Charge) -> Iterator[Refuse]:
     """What the charge would take from the account beyond its limits."""
-    end = until(shared.about.window, case.now)
     mode = case.mode(shared.about.mode)
     taken: dict[str, int] = dict(vars(charge))
-    for unit, limit in limits_of(shared.about.limit).items():
+    for unit, limit in shared.limits.items():
         level = levels.get(unit, 0)
         # Of tokens nothing may be reserved: what is measured later counts for the next call.
         full = level >= limit if limit is not None and unit == "tokens" and not taken[unit] and charge.calls else False
         if limit is None or not (full or (taken[unit] and level + taken[unit] > limit)):
             continue
-        left = shown(unit, max(0, limit - level))
+        left, end = shown(unit, max(0, limit - level)), until(shared.about.window, case.now)
         within = "for good" if end is None else f"until {end.isoformat(timespec='seconds')}"
         yield Refuse(
             f"`{shared.rule}` has {left:g} of {shown(unit, limit):g} {unit} left {within}",
@@ -129,7 +128,7 @@ def _overdrawn(case: Case, shared: Shared, levels: Mapping[str, int], charge: Ch
 def _own_budget(case: Case) -> Step:
     limits, spent, charge = case.rules.policy.budgets, case.run.spent, case.charge
     inputs = {"spent": dict(vars(spent)), "charge": dict(vars(charge)), "elapsed_s": case.elapsed_s}
-    for unit, limit in limits_of(limits).items():
+    for unit, limit in case.rules.limits.items():
         taken, so_far = getattr(charge, unit), getattr(spent, unit)
         soft = unit == "tokens" and not taken and charge.calls
         if limit is None or unit == "reviews" or not (taken or soft):
@@ -166,7 +165,7 @@ def reservations(case: Case, charge: Charge) -> tuple[Reservation, ...]:
     """What the charge takes from the accounts that the call falls under."""
     return tuple(
         one
-        for shared, account in accounts_of(case)
+        for shared, account in case.accounts
         for one in reserved(shared, account, charge, binding=not case.observes(shared.about.mode), now=case.now)
     )
 
@@ -176,12 +175,12 @@ def warnings(case: Case) -> tuple[str, ...]:
     found: list[str] = []
     policy, charge = case.rules.policy, vars(case.charge)
     spent = {unit: level + charge[unit] for unit, level in vars(case.run.spent).items()}
-    found += _scarce("budgets", limits_of(policy.budgets), spent, policy.budgets.warn_at)
+    found += _scarce("budgets", case.rules.limits, spent, policy.budgets.warn_at)
     if policy.budgets.elapsed_s is not None and case.elapsed_s >= policy.budgets.elapsed_s * policy.budgets.warn_at:
         found.append(f"budgets.elapsed_s: {case.elapsed_s:.0f} of {policy.budgets.elapsed_s:g} used")
-    for shared, account in accounts_of(case):
+    for shared, account in case.accounts:
         levels = {unit: level + charge[unit] for unit, level in _levels(case, account).items()}
-        found += _scarce(shared.rule, limits_of(shared.about.limit), levels, shared.about.warn_at)
+        found += _scarce(shared.rule, shared.limits, levels, shared.about.warn_at)
     return tuple(found)
 
 
@@ -271,7 +270,7 @@ def _ask(case: Case, transition: Transition, action: Digest) -> Step:
             rule="budgets.reviews",
             inputs={"action": action, "reviews": spent},
         )
-    for shared, account in accounts_of(case):
+    for shared, account in case.accounts:
         for over in _overdrawn(case, shared, _levels(case, account), one):
             if over.mode != "observe":
                 return over

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from gateway.kernel.accounts import Shared, account_of, limits_of, shown
+from gateway.kernel.accounts import shown
 from gateway.kernel.case import Case
 from gateway.kernel.conditions import ROOTS, Activation, activation
 from gateway.model.events import Effect
@@ -84,18 +84,10 @@ def _proven(run: Run) -> dict[str, Any]:
 def _levels(case: Case) -> dict[str, Any]:
     """What stands on each account before this call; those that the call does not fall under are not there."""
     levels, told = case.observed.levels or {}, {}
-    for shared, account in accounts_of(case):
+    for shared, account in case.accounts:
         if shared.rule == account_rule(shared.name):  # a rate has no name that a condition could say
             stands = {unit: levels.get((account, unit), 0) for unit in UNITS}
-            limits = {unit: limit for unit, limit in limits_of(shared.about.limit).items() if limit is not None}
+            limits = {unit: limit for unit, limit in shared.limits.items() if limit is not None}
             left = {f"{unit}_left": shown(unit, max(0, limit - stands[unit])) for unit, limit in limits.items()}
             told[shared.name] = {unit: shown(unit, level) for unit, level in stands.items()} | left
     return told
-
-
-def accounts_of(case: Case) -> tuple[tuple[Shared, str], ...]:
-    """The accounts that the call falls under, each with its key."""
-    if case.ruled is None:
-        return ()
-    known, workflow, salt = case.ruled.registered, case.rules.policy.workflow, case.observed.salt
-    return tuple((one, account_of(one, case.proposal, known, workflow, salt, case.now)) for one in case.ruled.accounts)

@@ -57,7 +57,7 @@ ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a constant of another type": (
         {"transitions": [{"name": "x", "tools": ["pay"], "approval": {"when": ["args.to > values.most"]}}]},
-        ["transitions.0.approval.when.0:10: `>` cannot take a string and an integer"],
+        ["transitions.0.approval.when.0:9: `>` cannot take a string and an integer"],
     ),
     "the answer of a probe": (
         {"verifiers": {"paid": {"probe": {"tool": "look"}, "pass": ['result.structuredContent.stat == "paid"']}}},
