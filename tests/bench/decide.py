@@ -7,8 +7,8 @@ The realistic policy has 30 tools, 40 transitions, 25 conditions and 3 accounts.
 allowed, some denied by phase, authority or condition, some go to the last of their transitions. `a whole call` is the
 engine with its intent, receipt and delivery over SQLite, one call at a time, in the same run, without any transport:
 the ratio to it is the goal (well below a tenth of what a client waits for). All but that line is processor time, which
-other work on the machine disturbs least. Compiling is done once for each text of a policy and is told beside it. A run of 5,000 attempts is
-judged as well: a decision costs the same there.
+other work on the machine disturbs least. Compiling is done once for each text of a policy and is told beside it. A run
+of 5,000 attempts is judged as well: a decision costs the same there.
 """
 
 import argparse
