@@ -27,7 +27,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,3999}", re.ASCII)  # a longer one stands in no expression
 _WORDS = frozenset({"in", "true", "false", "null"})
 """No names: before a bracket they begin a list, and after a dot they are refused."""
 
@@ -109,8 +109,8 @@ def _takes(expression: str, token: Token) -> bool:
 
 def _name(kind: str, literal: str) -> str | None:
     """What the literal says; None for what is no text, or is spelled with escapes."""
-    if kind not in {"raw", "string"} or literal[0] in "bB" or literal[1] in "bB" or "\n" in literal:
+    text = literal.lstrip("rRbB")
+    if kind not in {"raw", "string"} or "b" in literal[: -len(text)].lower() or "\n" in literal:
         return None
-    text = literal[1:] if kind == "raw" else literal
     quotes = 3 if text[:3] in {'"""', "'''"} else 1
     return None if kind == "string" and "\\" in text else text[quotes:-quotes]

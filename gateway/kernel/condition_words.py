@@ -167,15 +167,10 @@ _TYPES: Mapping[str, str] = {
 def no_overload(name: str, types: str) -> str:
     """That the function takes no such types, in plain words; `types` are the engine's names, divided by commas."""
     operator = "[]" if name == "_[_]" else name.strip("_")
-    words = [type_said(one) for one in _TYPE.findall(types)]
+    words = [_TYPES.get(one, "something else") for one in _TYPE.findall(types)]
     if operator in {"&&", "||", "!", "<jump_condition>", "?_:"} or not words:
         return "something in it is neither true nor false"
     return f"`{operator}` cannot take {' and '.join(words)}"
-
-
-def type_said(type_: str) -> str:
-    """The engine's name of a type, in plain words."""
-    return _TYPES.get(type_, "something else")
 
 
 _TYPE = re.compile(r"([a-z_]\w*|(?<=google\.protobuf\.)\w+)(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?(?=,|$)")
@@ -187,6 +182,7 @@ _TYPE = re.compile(r"([a-z_]\w*|(?<=google\.protobuf\.)\w+)(?:\([^()]*(?:\([^()]
 _PLACED = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
 _NO_OVERLOAD_AT_LOAD = re.compile(r"no matching overload for '([^']*)' applied to '(?:[\w.]+\.)?\(?(.*?)\)?'")
+NO_OPERAND = re.compile(r"expression of type '(.*)' cannot be the (operand of a select|range of a comprehension)")
 _SYNTAX = re.compile(r"(?:input '(.*?)' expecting|token recognition error at: '(.*?)'$|unsupported syntax '(.*?)')")
 
 _FUNCTIONS = frozenset(
@@ -209,9 +205,20 @@ def refusal(said: str, expression: str, variables: tuple[str, ...]) -> tuple[str
         return unknown, line, _start(name, expression, line, column)
     if overload := _NO_OVERLOAD_AT_LOAD.search(message):
         return no_overload(overload[1], overload[2]), line, column
+    if operand := NO_OPERAND.search(message):
+        return no_operand(operand), line, column
     if syntax := _SYNTAX.search(message):
         return _unexpected((syntax[1] or syntax[2] or syntax[3] or "").strip()), line, column
     return "the expression is no CEL from here on", line, column
+
+
+def no_operand(complaint: re.Match[str]) -> str:
+    """That such a value has none of what is asked of it, in plain words; the complaint is as `NO_OPERAND` finds it."""
+    outer = complaint[1].partition("(")[0].removeprefix("google.protobuf.")
+    if outer == "dyn":  # the engine forgets that an index on an index may be a list; `dyn(…)` reminds it
+        return "write `dyn(…)` around what stands before this macro, if that has elements"
+    has = "no fields" if complaint[2].startswith("operand") else "no elements"
+    return f"{_TYPES.get(outer, 'this')} has {has}"
 
 
 def _unexpected(word: str) -> str:

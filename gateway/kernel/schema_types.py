@@ -122,9 +122,10 @@ def _both_kinds(one: Kind, other: Kind) -> Kind:
 
 def _either(parts: Iterable[Part]) -> Part:
     """What is known of a value that is one of these."""
-    some = [part for part in parts if part.kind != "null"]
+    listed = list(parts)
+    some = [part for part in listed if part.kind != "null"]
     if not some:
-        return ANY
+        return Part("null", open=True) if listed else ANY
     names = dict.fromkeys(name for part in some for name in part.fields)
     crowded = len(names) > MAX_FIELDS
     fields = {} if crowded else {name: _either_field(some, name) for name in names}

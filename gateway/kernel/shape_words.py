@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from gateway.kernel.condition_text import Dotted
-from gateway.kernel.condition_words import no_overload, type_said
+from gateway.kernel.condition_words import NO_OPERAND, no_operand, no_overload
 from gateway.kernel.messages import Message
 
 MAX_NEAR = 500
@@ -15,7 +15,6 @@ MAX_NEAR = 500
 _COMPLAINT = re.compile(r"^(?:[A-Z_]+: )?ERROR: <input>:(\d+):(\d+): (.*)$", re.MULTILINE)
 _NO_FIELD = re.compile(r"undefined field '(.*)' not found in struct '(shape\.M\d+)'")
 _NO_OVERLOAD = re.compile(r"no matching overload for '([^']*)' applied to '(?:[\w.]+\.)?\((.*)\)'")
-_NO_OPERAND = re.compile(r"expression of type '(.*)' cannot be the (operand of a select|range of a comprehension)")
 
 
 def certain(
@@ -36,9 +35,8 @@ def certain(
             types = _types(overload[2])
             if _never(overload[1], types):
                 return no_overload(overload[1].removeprefix("@"), ", ".join(map(_outer, types))), at
-        elif (operand := _NO_OPERAND.search(complaint)) and _class(operand[1]) not in {"map", "dyn", "error"}:
-            has = "no fields" if operand[2].startswith("operand") else "no elements"
-            return f"{type_said(_outer(operand[1]))} has {has}", at
+        elif (operand := NO_OPERAND.search(complaint)) and _class(operand[1]) not in {"map", "dyn", "error"}:
+            return no_operand(operand), at
     return None
 
 
@@ -159,7 +157,7 @@ def _never(function: str, types: list[str]) -> bool:
         case _ if function in _NUMERIC:
             return classes != ["number"] * len(classes) and classes != ["list", "list"]
         case _:
-            return "map" not in classes and not any("double" in one for one in types)
+            return "map" not in classes and not any("double" in one or "shape." in one for one in types)
 
 
 _NUMERIC = frozenset({"_<_", "_<=_", "_>_", "_>=_", "_+_", "_-_", "_*_", "_/_", "_%_", "-_"})

@@ -83,7 +83,7 @@ class Shape:
     """The names of the policy's accounts, with the names of what each limits (as in `SPENT`)."""
     values: Mapping[str, Any] | None = None
     """The policy's constants."""
-    _digests: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+    _digests: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 def check_types(expression: str, kind: Kind, shape: Shape) -> None:
@@ -205,7 +205,7 @@ def _digest_of(shape: Shape, root: str) -> bytes:
         return b""
     owner = {"args": shape.tool, "result": shape.probe}.get(root, "")
     try:
-        spelled = canonical([root, owner, about if isinstance(about, list) else _plain(about)])
+        spelled = canonical([root, owner, _plain(about)])
     except NotStrictJson:
         return b""
     return hashlib.sha256(spelled).digest() if len(spelled) <= MAX_SCHEMA_BYTES else b""
