@@ -10,19 +10,22 @@ import typer
 
 from gateway.model.answer import Refusal
 from gateway.model.record import Record
-from gateway.outbound.policy_files import policy_schema
+from gateway.outbound.policy_files import policy_schema, shared_schema
 
 
 class What(StrEnum):
     """What has a published schema."""
 
     policy = "policy"
+    shared = "shared"
     refusal = "refusal"
     record = "record"
 
 
 def schema(
-    what: Annotated[What, typer.Argument(help="Policy files, typed refusals, or the ledger's records.")],
+    what: Annotated[
+        What, typer.Argument(help="Policy files, files that they include, typed refusals, or the ledger's records.")
+    ],
 ) -> None:
     """Print a JSON Schema."""
     typer.echo(json.dumps(_SCHEMAS[what](), indent=2))
@@ -30,6 +33,7 @@ def schema(
 
 _SCHEMAS: Mapping[What, Callable[[], dict[str, Any]]] = {
     What.policy: policy_schema,
+    What.shared: shared_schema,
     What.refusal: partial(Refusal.model_json_schema, mode="serialization"),
     What.record: partial(Record.model_json_schema, mode="serialization"),
 }

@@ -82,6 +82,8 @@ def _words(error: Mapping[str, Any], patterns: Mapping[str, str]) -> str:
         case "string_type":
             quoted = "; write it in quotes" if isinstance(given, bool | int | float) else ""
             return f"a text is wanted, not {_shown(given)}{quoted}"
+        case _ if kind.startswith(("datetime", "timezone")):
+            return f"a time with its zone is wanted, such as `2027-01-15T09:30:00Z`, not {_shown(given)}"
         case _ if kind in _TYPES:
             return f"{_TYPES[kind]} is wanted, not {'the text ' if isinstance(given, str) else ''}{_shown(given)}"
         case _:

@@ -1,54 +1,81 @@
 """policies/*.yaml -> policies, or every problem of every file, each with its place.
 
-What an expression means is not known here: whoever loads says how one is compiled (`CheckCondition`).
+A workflow may `include` files that others share. What an expression means is not known here: whoever loads says
+how one is compiled (`CheckCondition`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from importlib.resources import files
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
-from gateway.model.flaws import EXPRESSIONS, Flaw, UnknownName, flaws, texts
-from gateway.model.policy import MAX_EXPRESSION, NAME_PATTERN, Policy
+from gateway.model.flaws import EXPRESSIONS, FORMULAS, Flaw, Kind, UnknownName, flaws, texts
+from gateway.model.policy import MAX_EXPRESSION, NAME_PATTERN, AccountRule, Policy, Shared
 from gateway.outbound.file_models import did_you_mean, read_as
-from gateway.outbound.yaml_files import Document, Problem, Problems, compose, read
+from gateway.outbound.included import Whole, included
+from gateway.outbound.watched import Watched
+from gateway.outbound.yaml_files import Document, Problem, Problems, compose
 
 PolicyProblem: TypeAlias = Problem
-CheckCondition: TypeAlias = Callable[[str, str], tuple[str, int, int] | None]
-"""(expression, kind) -> what is wrong with it: message, line and column from 1; None if nothing is."""
+Gives: TypeAlias = Literal["truth", "value"]
+"""What an expression must give: a condition is true or false, a formula may be any value."""
+
+
+class CheckCondition(Protocol):
+    """How it is found out whether an expression is right."""
+
+    def __call__(self, expression: str, kind: Kind, gives: Gives = "truth", /) -> tuple[str, int, int] | None:
+        """What is wrong with it: message, line and column from 1; None if nothing is."""
+        ...
+
 
 STARTER = "starter.yaml"
 """The policy of `counterfoil wrap` without configuration; its one copy is in the package."""
 
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-_PATTERNS = {NAME_PATTERN: "a name (a letter, then letters, digits, `_`, `.` and `-`, at most 64 in all)"}
+_PER = AccountRule.model_json_schema()["properties"]["per"]["items"]["pattern"]
+_PATTERNS: Mapping[str, str] = {
+    NAME_PATTERN: "a name (a letter, then letters, digits, `_`, `.` and `-`, at most 64 in all)",
+    _PER: "`tenant`, `principal`, `tool`, `upstream`, `workflow` or an argument such as `args.to`",
+}
 
 
 class PolicyProblems(Problems):
     """Policies that cannot be used. `problems` has each; the text is one line for each."""
 
 
-def load_policy(path: Path, check_condition: CheckCondition) -> Policy:
-    """The policy of one file.
+# --- what can be loaded ---------------------------------------------------------------------------------------------
 
-    Raises: PolicyProblems, with all that is wrong with the file.
+
+def load_policy(path: Path, check_condition: CheckCondition, watched: Watched | None = None) -> Policy:
+    """The policy of one file, with what it includes.
+
+    Raises: PolicyProblems, with all that is wrong with the file and those that it includes.
     """
-    return _usable(lambda: read(path), check_condition)
+    watched = watched or Watched(pipes=True)
+    try:
+        policy, problems = _workflow(watched.read(path), watched, check_condition)
+    except Problems as error:
+        raise PolicyProblems(list(error.problems)) from None
+    if policy is None or problems:
+        raise PolicyProblems(problems)
+    return policy
 
 
-def load_folder(path: Path, check_condition: CheckCondition) -> dict[str, Policy]:
-    """The policies of all `*.yaml` files in a folder, by workflow.
+def load_folder(path: Path, check_condition: CheckCondition, watched: Watched | None = None) -> dict[str, Policy]:
+    """The policies of all `*.yaml` files in a folder, by workflow; those that are shared are right too.
 
     Raises: PolicyProblems, with all that is wrong with any of them, with two of one workflow, or with none at all.
     """
+    watched = watched or Watched(pipes=True)
     found: dict[str, tuple[Path, Policy]] = {}
     problems: list[Problem] = []
-    for file in _listed(path):
-        try:
-            policy = load_policy(file, check_condition)
-        except PolicyProblems as error:
-            problems += error.problems
+    for file in _listed(path, watched):
+        policy, wrong = _any(file, watched, check_condition)
+        problems += wrong
+        if policy is None:
             continue
         if policy.workflow in found:
             first = found[policy.workflow][0]
@@ -57,9 +84,25 @@ def load_folder(path: Path, check_condition: CheckCondition) -> dict[str, Policy
             )
         else:
             found[policy.workflow] = (file, policy)
+    if not found and not problems:
+        problems.append(Problem(str(path), 1, 1, "", "holds files to be shared, and no policy that has a `workflow`"))
     if problems:
         raise PolicyProblems(problems)
     return {workflow: policy for workflow, (_, policy) in found.items()}
+
+
+def load(path: Path, check_condition: CheckCondition, watched: Watched | None = None) -> dict[str, Policy]:
+    """The policies at a path, by workflow: those of a folder, that of a file, none of a shared file that is right.
+
+    Raises: PolicyProblems.
+    """
+    watched = watched or Watched(pipes=True)
+    if path.is_dir():
+        return load_folder(path, check_condition, watched)
+    policy, problems = _any(path, watched, check_condition)
+    if problems:
+        raise PolicyProblems(problems)
+    return {} if policy is None else {policy.workflow: policy}
 
 
 def starter_policy(check_condition: CheckCondition) -> Policy:
@@ -67,8 +110,11 @@ def starter_policy(check_condition: CheckCondition) -> Policy:
 
     Raises: PolicyProblems, if the package is damaged.
     """
-    text = files("gateway").joinpath(STARTER).read_text(encoding="utf-8")
-    return _usable(lambda: compose(text, STARTER), check_condition)
+    text = resources.files("gateway").joinpath(STARTER).read_text(encoding="utf-8")
+    policy, problems = judged(compose(text, STARTER), check_condition)
+    if policy is None or problems:
+        raise PolicyProblems(problems)
+    return policy
 
 
 def policy_schema() -> dict[str, Any]:
@@ -76,54 +122,122 @@ def policy_schema() -> dict[str, Any]:
     return {"$schema": SCHEMA_DIALECT, **Policy.model_json_schema(by_alias=True), "title": "Counterfoil policy"}
 
 
-def _listed(folder: Path) -> list[Path]:
+def shared_schema() -> dict[str, Any]:
+    """The JSON Schema of a file that workflows include, for editors."""
+    title = "Counterfoil shared policy parts"
+    return {"$schema": SCHEMA_DIALECT, **Shared.model_json_schema(by_alias=True), "title": title}
+
+
+# --- one file -------------------------------------------------------------------------------------------------------
+
+_OF_SHARED = frozenset(Shared.model_fields)
+_OF_WORKFLOWS = frozenset(field.alias or name for name, field in Policy.model_fields.items()) - _OF_SHARED
+
+
+def _listed(folder: Path, watched: Watched) -> list[Path]:
     try:
-        listed = sorted(file for file in folder.iterdir() if not file.name.startswith("."))
-    except OSError as error:
-        reason = (error.strerror or "the system refuses").lower()
-        raise PolicyProblems([Problem(str(folder), 1, 1, "", f"cannot be read: {reason}")]) from None
+        listed = watched.listed(folder)
+    except Problems as error:
+        raise PolicyProblems(list(error.problems)) from None
     unread = [
         Problem(str(file), 1, 1, "", "a policy's name ends in `.yaml`") for file in listed if file.suffix == ".yml"
     ]
-    found = [file for file in listed if file.suffix == ".yaml"]
-    if unread or not found:
+    if unread or not listed:
         raise PolicyProblems(unread or [Problem(str(folder), 1, 1, "", "holds no policy (`*.yaml`)")])
-    return found
+    return listed
 
 
-def _usable(document: Callable[[], Document], check_condition: CheckCondition) -> Policy:
+def _any(path: Path, watched: Watched, check_condition: CheckCondition) -> tuple[Policy | None, list[Problem]]:
+    """The policy, None for a shared file, and all that is wrong."""
     try:
-        policy, problems = judged(document(), check_condition)
+        document = watched.read(path)
     except Problems as error:
-        raise PolicyProblems(list(error.problems)) from None
-    if policy is None or problems:
-        raise PolicyProblems(problems)
-    return policy
+        return None, list(error.problems)
+    if _is_shared(document.value):
+        return None, _wrong_with_shared(document, check_condition)
+    return _workflow(document, watched, check_condition)
 
 
-def judged(document: Document, check_condition: CheckCondition) -> tuple[Policy | None, list[Problem]]:
-    """The policy, and all that is wrong with it: its YAML, its keys and values, its names, its expressions."""
+def _is_shared(value: Any) -> bool:
+    """Whether it is meant to be included; a file that has anything of a workflow is one, and lacks its name."""
+    keys = set(value) if isinstance(value, Mapping) else None
+    return keys is not None and not keys & (_OF_WORKFLOWS - {"include"}) and (not keys or bool(keys & _OF_SHARED))
+
+
+def _workflow(
+    document: Document, watched: Watched, check_condition: CheckCondition
+) -> tuple[Policy | None, list[Problem]]:
+    shared, unread = included(document, watched)
+    policy, problems = judged(document, check_condition, None if unread else shared)
+    problems += unread
+    for one in shared:
+        problems += _wrong_with_shared(one, check_condition)
+    return (policy if not problems else None), problems
+
+
+def judged(
+    document: Document, check_condition: CheckCondition, shared: Sequence[Document] | None = ()
+) -> tuple[Policy | None, list[Problem]]:
+    """The policy, and all that is wrong with it: its YAML, its keys and values, its names, its expressions.
+
+    `shared` are the files that it includes, which are judged elsewhere; None where they cannot be known.
+    """
     policy, problems = read_as(document, Policy, _PATTERNS)
     problems += document.problems
+    if not isinstance(document.value, Mapping):
+        return policy, problems
+    problems += _bad_expressions(document, check_condition)
+    whole = Whole(document, [one for one in shared or () if isinstance(one.value, Mapping)])
+    problems += whole.problems
+    # What cases name may stand in a file that cannot be known.
+    found = [flaw for flaw in flaws(whole.value) if shared is not None or flaw.place[0] != "cases"]
+    problems += [_flaw(whole, flaw) for flaw in found]
+    return (_merged(whole) if shared and not problems else policy), problems
+
+
+def _merged(whole: Whole) -> Policy | None:
+    """The policy as a whole; None where a shared part is no such part, which is told where that is judged."""
+    try:
+        return Policy.model_validate_json(json.dumps(whole.value), strict=True)
+    except ValueError:
+        return None
+
+
+def _wrong_with_shared(document: Document, check_condition: CheckCondition) -> list[Problem]:
+    _, problems = read_as(document, Shared, _PATTERNS)
+    problems = [*(one for one in problems if one.path not in _OF_WORKFLOWS), *document.problems]
     if isinstance(document.value, Mapping):
-        problems += [_flaw(document, flaw) for flaw in flaws(document.value)]
-        problems += _bad_conditions(document, check_condition)
-    return policy, problems
+        strange = [key for key in document.value if key in _OF_WORKFLOWS]
+        problems += [document.problem((key,), _NOT_SHARED.format(key), at_key=True) for key in strange]
+        problems += _bad_expressions(document, check_condition)
+    return problems
 
 
-def _flaw(document: Document, flaw: Flaw) -> Problem:
+_NOT_SHARED = (
+    f"only a workflow has `{{}}`; what is included has {', '.join(f'`{part}`' for part in Shared.model_fields)}"
+)
+
+
+def _flaw(whole: Whole, flaw: Flaw) -> Problem:
     message = flaw.message
     if isinstance(flaw, UnknownName):
         listed = ", ".join(f"`{name}`" for name in dict.fromkeys(flaw.known))
         others = f"; there are {listed}" if flaw.known else "; none is defined"
         message += did_you_mean(flaw.name, flaw.known) or others
-    return document.problem(flaw.place, message, at_key=flaw.in_key)
+    return whole.problem(flaw.place, message, at_key=flaw.in_key)
 
 
-def _bad_conditions(document: Document, check_condition: CheckCondition) -> Iterator[Problem]:
-    for pattern, kind in EXPRESSIONS.items():
-        for place, expression in texts(document.value, pattern):
-            # Empty and endless ones are told by the model already.
-            wrong = check_condition(expression, kind) if 0 < len(expression) <= MAX_EXPRESSION else None
-            if wrong is not None:
-                yield document.problem(place, wrong[0], within=(wrong[1], wrong[2]))
+def _bad_expressions(document: Document, check_condition: CheckCondition) -> Iterator[Problem]:
+    for place, expression, kind, gives in _expressions(document.value):
+        # Empty and endless ones are told by the model already.
+        wrong = check_condition(expression, kind, gives) if 0 < len(expression) <= MAX_EXPRESSION else None
+        if wrong is not None:
+            yield document.problem(place, wrong[0], within=(wrong[1], wrong[2]))
+
+
+def _expressions(value: Mapping[str, Any]) -> Iterator[tuple[Any, str, Kind, Gives]]:
+    both: tuple[tuple[Mapping[Any, Kind], Gives], ...] = ((EXPRESSIONS, "truth"), (FORMULAS, "value"))
+    for patterns, gives in both:
+        for pattern, kind in patterns.items():
+            for place, expression in texts(value, pattern):
+                yield place, expression, kind, gives

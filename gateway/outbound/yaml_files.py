@@ -93,11 +93,32 @@ def read(path: Path) -> Document:
 
     Raises: Problems if it cannot be read, or is no YAML at all.
     """
-    file = str(path)
     try:
-        body = path.read_bytes()
+        body = content(path)
     except OSError as error:
-        _refuse(file, f"cannot be read: {(error.strerror or 'the system refuses').lower()}")
+        _refuse(str(path), unreadable(error))
+    return document(body, str(path))
+
+
+def content(path: Path) -> bytes:
+    """What is in the file; of one that is too large, enough to tell.
+
+    Raises: OSError.
+    """
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
+def unreadable(error: OSError) -> str:
+    """Why a file cannot be read."""
+    return f"cannot be read: {(error.strerror or 'the system refuses').lower()}"
+
+
+def document(body: bytes, file: str) -> Document:
+    """The values of a file with this content.
+
+    Raises: Problems if it is no YAML at all.
+    """
     if len(body) > MAX_BYTES:
         _refuse(file, f"is larger than {MAX_BYTES >> 20} MiB")
     try:

@@ -1,25 +1,58 @@
 """Which policy judges which run: the one it began under, as long as its text is in the ledger."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from gateway.kernel.conditions import BadCondition, compile_condition
 from gateway.kernel.rules import Rules, compile_rules
-from gateway.model.canonical import Digest, canonical, digest_bytes, parse
+from gateway.model.canonical import Digest, digest_bytes, dump_bytes, parse
+from gateway.model.flaws import Kind
 from gateway.model.policy import Policy
 from gateway.ports import Ledger
+
+KEPT = 64
+"""Texts that are no longer current and are kept at hand; what runs began under is in the ledger as well."""
 
 
 class PolicyMissing(Exception):
     """A run cites a policy whose text is neither loaded nor in the ledger."""
 
 
-def condition_trouble(expression: str, kind: str) -> tuple[str, int, int] | None:
-    """What is wrong with a condition, and where in it (line and column from 1); None if it compiles."""
+class DefaultVanished(ValueError):
+    """The policies to be taken have none for a run that names none."""
+
+
+def condition_trouble(
+    expression: str, kind: Kind, gives: Literal["truth", "value"] = "truth", /
+) -> tuple[str, int, int] | None:
+    """What is wrong with an expression, and where in it (line and column from 1); None if it compiles."""
+    known: Literal["transition", "verifier"] = "transition" if kind == "transition" else "verifier"
     try:
-        compile_condition(expression, "verifier" if kind == "verifier" else "transition")
+        compile_condition(expression if gives == "truth" else _AS_TRUTH.format(expression), known)
     except BadCondition as error:
-        return error.message, error.line, error.column
+        return error.message, error.line - (gives == "value"), error.column
     return None
+
+
+_AS_TRUTH = "dyn(\n{}\n) == dyn(null)"
+"""A condition that is right if the formula in it is, whatever that gives."""
+
+
+def spelled(policy: Policy) -> bytes:
+    """The whole text of a policy, as it is kept and cited. In its own order: of patterns, phases and failures the
+    first counts, so that two policies which differ in order alone are two.
+    """
+    return dump_bytes(policy.model_dump(mode="json", by_alias=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A whole set of policies, compiled, of which nothing is in force yet."""
+
+    rules: Mapping[str, Rules]
+    """By workflow."""
+    texts: Mapping[Digest, bytes]
 
 
 class Policies:
@@ -29,8 +62,9 @@ class Policies:
         self._ledger = ledger
         self.texts: dict[Digest, bytes] = {}
         self._rules: dict[Digest, Rules] = {}
-        self._current = {workflow: self._add(policy) for workflow, policy in loaded.items()}
+        self._current: Mapping[str, Rules] = {}
         self._default = default
+        self._take(self.prepare(loaded))
 
     def current(self, workflow: str | None = None) -> Rules:
         """The policy that a new run of this workflow begins under; the default workflow for None.
@@ -42,6 +76,10 @@ class Policies:
     def loaded(self) -> list[Policy]:
         """The policies that new runs may begin under."""
         return [rules.policy for rules in self._current.values()]
+
+    def in_force(self) -> dict[str, Digest]:
+        """Workflow -> the digest of the policy that new runs begin under."""
+        return {workflow: rules.digest for workflow, rules in self._current.items()}
 
     async def of(self, cited: Digest | None) -> Rules:
         """The policy with this digest.
@@ -56,15 +94,50 @@ class Policies:
         body = await self._ledger.payload(cited)
         if body is None:
             raise PolicyMissing(f"the policy `{cited}` is not loaded, and its text is not in the ledger")
-        rules = compile_rules(Policy.model_validate(parse(body)), cited)
+        try:
+            rules = compile_rules(Policy.model_validate(parse(body)), cited)
+        except ValueError as error:
+            raise PolicyMissing(f"the policy `{cited}` is in the ledger, but not in our language: {error}") from error
         return self._rules.setdefault(cited, rules)
 
-    def successor(self, _cited: Digest) -> Rules | None:
-        """The newer text of that policy, if it says that running runs go on under it."""
-        return None
+    def successor(self, cited: Digest) -> Rules | None:
+        """The policy under which a run of this one goes on: another text for its workflow, which says `migrate`."""
+        known = self._rules.get(cited)
+        current = self._current.get(known.policy.workflow) if known is not None else None
+        return current if current is not None and current.policy.migrate and current.digest != cited else None
 
-    def _add(self, policy: Policy) -> Rules:
-        body = canonical(policy.model_dump(mode="json", by_alias=True))
-        cited = digest_bytes(body, self._ledger.salt)
-        self.texts[cited] = body
-        return self._rules.setdefault(cited, compile_rules(policy, cited))
+    def prepare(self, loaded: Mapping[str, Policy]) -> Prepared:
+        """The policies, compiled. Changes nothing, so any thread may ask.
+
+        Raises: BadCondition.
+        """
+        rules, texts = {}, {}
+        for workflow, policy in loaded.items():
+            body = spelled(policy)
+            cited = digest_bytes(body, self._ledger.salt)
+            rules[workflow], texts[cited] = compile_rules(policy, cited), body
+        return Prepared(rules, texts)
+
+    def replace(self, loaded: Mapping[str, Policy] | Prepared) -> None:
+        """New runs begin under these policies, all of them from the same moment; runs under way keep theirs.
+
+        Raises: DefaultVanished, BadCondition; then nothing has changed.
+        """
+        prepared = loaded if isinstance(loaded, Prepared) else self.prepare(loaded)
+        if self._default not in prepared.rules:
+            raise DefaultVanished(
+                f"there is no policy any more for `{self._default}`, the workflow of a run that names none"
+            )
+        self._take(prepared)
+
+    def _take(self, prepared: Prepared) -> None:
+        # What tools have been found to be is kept with rules, so a text that is known stays the object that it is.
+        current = {workflow: self._rules.get(one.digest, one) for workflow, one in prepared.rules.items()}
+        self.texts.update(prepared.texts)
+        for rules in current.values():
+            self._rules.pop(rules.digest, None)
+            self._rules[rules.digest] = rules  # the latest stand last
+        self._current = current
+        for digest in list(self._rules)[: -(KEPT + len(current))]:
+            del self._rules[digest]
+            self.texts.pop(digest, None)

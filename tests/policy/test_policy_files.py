@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.model.flaws import EXPRESSIONS
+from gateway.model.flaws import EXPRESSIONS, FORMULAS
 from gateway.model.policy import Policy, UnknownName
 from gateway.outbound.policy_files import (
     PolicyProblems,
@@ -41,10 +41,13 @@ def test_the_smallest_policy_has_one_phase_and_denies_by_default(tmp_path: Path)
 
 def test_a_tool_says_where_it_takes_our_key(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
-    file.write_text(SMALLEST + "tools: {pay: {repeat: replay, idempotency_key: {header: Idempotency-Key}}}")
-    place = load_policy(file, condition_trouble).tools["pay"].idempotency_key
-    assert place is not None
-    assert place.header == "Idempotency-Key"
+    file.write_text(
+        SMALLEST + "tools: {pay: {repeat: replay, idempotency: {kind: key, key: {header: Idempotency-Key}}}}"
+    )
+    said = load_policy(file, condition_trouble).tools["pay"].idempotency
+    assert said is not None
+    assert said.key is not None
+    assert said.key.header == "Idempotency-Key"
 
 
 def test_every_mistake_of_a_file_is_told_in_its_place_with_what_was_meant() -> None:
@@ -99,8 +102,8 @@ def test_every_mistake_of_a_file_is_told_in_its_place_with_what_was_meant() -> N
             "p.yaml:3:22: budgets.elapsed_s: a number of at most 31622400 is wanted",
         ]),
         (SMALLEST + "mode: null", ["p.yaml:3:7: mode: one of `enforce`, `observe` is wanted, not nothing"]),
-        (SMALLEST + "tools: {x: {idempotency_key: {header: a, meta: b}}}", [
-            "p.yaml:3:30: tools.x.idempotency_key: name exactly one of `argument`, `header` and `meta`",
+        (SMALLEST + "tools: {x: {idempotency: {kind: key, key: {header: a, meta: b}}}}", [
+            "p.yaml:3:43: tools.x.idempotency.key: name exactly one of `argument`, `header` and `meta`",
         ]),
         (SMALLEST + "workflow: w", ["p.yaml:3:1: workflow: the key `workflow` stands here twice, first in line 1"]),
     ],
@@ -154,9 +157,9 @@ def test_the_starter_policy_is_in_the_package() -> None:
 
 
 def test_every_place_of_an_expression_in_the_schema_is_compiled() -> None:
-    """A new kind of expression must be named in `EXPRESSIONS`, or it would be loaded unread."""
+    """A new kind of expression must be named in `EXPRESSIONS` or `FORMULAS`, or it would be loaded unread."""
     found = {place for place, limit in limits(policy_schema(), policy_schema(), ()) if limit == 4000}
-    assert found == set(EXPRESSIONS)
+    assert found == {*EXPRESSIONS, *FORMULAS}
 
 
 def limits(schema: dict[str, Any], at: Any, place: tuple[str, ...]) -> list[tuple[tuple[str, ...], int]]:

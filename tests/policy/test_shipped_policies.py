@@ -1,7 +1,9 @@
 """The policies that ship are right, tested by their own cases, and complete in editors."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,7 @@ from gateway.kernel.schema import violations
 from gateway.model.canonical import digest
 from gateway.model.flaws import BUILT_IN_RULES
 from gateway.model.policy import Budgets, Policy
-from gateway.outbound.policy_files import load_folder, policy_schema, starter_policy
+from gateway.outbound.policy_files import load_folder, policy_schema, shared_schema, starter_policy
 from gateway.outbound.yaml_files import read
 from gateway.runtime.cases import mismatch
 from gateway.runtime.policies import condition_trouble
@@ -45,10 +47,11 @@ def test_the_cases_of_a_shipped_policy_cite_every_rule_that_they_can(policy: Pol
     assert limits <= {case.expect.rule for case in policy.cases}
 
 
-def test_the_schema_for_editors_is_current() -> None:
-    """If not: `counterfoil schema policy > policies/policy.schema.json`."""
-    written = (ROOT / "policies" / "policy.schema.json").read_text()
-    assert written == json.dumps(policy_schema(), indent=2) + "\n"
+@pytest.mark.parametrize(("what", "schema"), [("policy", policy_schema), ("shared", shared_schema)])
+def test_the_schemas_for_editors_are_current(what: str, schema: Callable[[], dict[str, Any]]) -> None:
+    """If not: `counterfoil schema WHAT > policies/WHAT.schema.json`."""
+    written = (ROOT / "policies" / f"{what}.schema.json").read_text()
+    assert written == json.dumps(schema(), indent=2) + "\n"
 
 
 @pytest.mark.parametrize("file", FILES, ids=[file.name for file in FILES])
