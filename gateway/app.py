@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,12 @@ from gateway.outbound.clock import SystemClock
 from gateway.outbound.ids import id_maker
 from gateway.outbound.key_file import run_key
 from gateway.outbound.ledger import open_ledger
-from gateway.outbound.policy_files import load_folder, starter_policy
+from gateway.outbound.policy_files import load_folder, load_policy, starter_policy
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
+from gateway.outbound.watched import Watched
 from gateway.ports import Clock, Ledger
+from gateway.reload import Reload, Source, first
 from gateway.runtime import trace
 from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
@@ -71,6 +74,8 @@ class Plan:
     """Workflow of a run that names none."""
     prefix: bool
     """Whether tools are named `server__tool`."""
+    source: Source | None = None
+    """What the policies are taken from anew when it changes; None where nothing can change."""
     sole: bool = False
     """Whether there is one client, over stdio."""
     session_idle_s: float = IDLE_S
@@ -84,25 +89,57 @@ def plan_of(settings: Settings) -> Plan:
 
     Raises: ValueError for policies that cannot be used, or none to choose.
     """
+    source: Source | None = None
     if settings.policies is not None:
-        policies = load_folder(settings.policies, condition_trouble)
+        policies, source = first(partial(_load, settings.policies, settings.workflow))
     else:
         starter = starter_policy(condition_trouble)
         policies = {starter.workflow: starter}
-    default = settings.workflow or next(iter(policies))
-    if default not in policies or (settings.workflow is None and len(policies) > 1):
-        listed = ", ".join(f"`{name}`" for name in policies)
-        lacks = f", and there is none that is named `{default}`" if default not in policies else ""
-        raise ValueError(f"`workflow:` names the policy of a run that names none{lacks}; there are {listed}")
     return Plan(
         ledger=settings.ledger,
         upstreams=[_spec(upstream) for upstream in settings.upstreams],
         policies=policies,
-        default=default,
+        default=_default(settings.workflow, policies),
+        source=source,
         prefix=True,
         options=_options(settings.patience),
         session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
     )
+
+
+def _load(folder: Path, workflow: str | None, watched: Watched) -> Mapping[str, Policy]:
+    policies = load_folder(folder, condition_trouble, watched)
+    _ = _default(workflow, policies)
+    return policies
+
+
+def _default(workflow: str | None, policies: Mapping[str, Policy]) -> str:
+    """The workflow of a run that names none.
+
+    Raises: ValueError if there is none, or none to choose.
+    """
+    default = workflow or next(iter(policies))
+    if default not in policies or (workflow is None and len(policies) > 1):
+        listed = ", ".join(f"`{name}`" for name in policies)
+        lacks = f", and there is none that is named `{default}`" if default not in policies else ""
+        raise ValueError(f"`workflow:` names the policy of a run that names none{lacks}; there are {listed}")
+    return default
+
+
+def one_policy(path: Path) -> tuple[Policy, Source | None]:
+    """The policy of a file, and where it will come from; None for what is no file, such as a pipe.
+
+    Raises: PolicyProblems.
+    """
+    if path.exists() and not path.is_file():
+        return load_policy(path, condition_trouble), None
+
+    def load(watched: Watched) -> Mapping[str, Policy]:
+        policy = load_policy(path, condition_trouble, watched)
+        return {policy.workflow: policy}
+
+    policies, source = first(load)
+    return next(iter(policies.values())), source
 
 
 def _options(told: ClientPatience) -> Options:
@@ -154,6 +191,7 @@ class Gateway:
     catalogue: Catalogue
     engine: Engine
     book: Book
+    reload: Reload
     traced: bool = False
     """Whether somebody is sent spans."""
     session_idle_s: float = IDLE_S
@@ -185,7 +223,8 @@ class Gateway:
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """Whether calls can be taken, and how each upstream is; one dead upstream of several is no reason to leave."""
         health = self.catalogue.health()
-        return any(one["state"] == "healthy" for one in health.values()), {"upstreams": dict(health)}
+        said = {"upstreams": dict(health), "policies": self.reload.state()}
+        return any(one["state"] == "healthy" for one in health.values()), said
 
 
 @asynccontextmanager
@@ -221,12 +260,14 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     options = replace(plan.options, approve_at=approve_at, settle_at=settle_at)
     book = Book(ledger, Policies(ledger, plan.policies, plan.default), plan.clock, options)
     engine = Engine(book, catalogue)
+    reload = Reload(plan.source, book.policies, plan.clock)
     keepers = [
+        asyncio.ensure_future(reload.keep()),
         asyncio.ensure_future(engine.carrier.keep_leases()),
         asyncio.ensure_future(keep_sweeping(book, engine.carrier)),
     ]
     try:
-        yield Gateway(plan.ledger, catalogue, engine, book)
+        yield Gateway(plan.ledger, catalogue, engine, book, reload)
     finally:
         await engine.carrier.close()
         await _end(keepers)

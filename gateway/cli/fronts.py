@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.app import Gateway, Plan
     from gateway.model.policy import Policy
     from gateway.outbound.upstream.spec import Spec
+    from gateway.reload import Source
 
 RUNNERS = frozenset({"npx", "bunx", "uvx", "uv", "pipx", "run", "tool", "python", "python3", "node", "docker", "env"})
 """Words of a command line that do not name the server."""
@@ -48,12 +49,13 @@ def wrap(
     """Put a gateway in front of one MCP server. Its tools keep their names."""
     from gateway.app import Plan  # noqa: PLC0415 - brings `mcp`, which costs a second
 
-    chosen = _policy(policy)
+    chosen, source = _policy(policy)
     plan = Plan(
         ledger=ledger or default_ledger_url(),
         upstreams=[spec_of(target)],
         policies={chosen.workflow: chosen},
         default=chosen.workflow,
+        source=source,
         prefix=False,
     )
     if patience is not None:
@@ -127,12 +129,13 @@ def _label(name: str, target: list[str]) -> str:
     return f"{clean or 'server'}-{hashlib.sha256(chr(0).join(target).encode()).hexdigest()[:8]}"
 
 
-def _policy(path: Path | None) -> "Policy":
-    from gateway.outbound.policy_files import load_policy, starter_policy  # noqa: PLC0415
+def _policy(path: Path | None) -> "tuple[Policy, Source | None]":
+    from gateway.app import one_policy  # noqa: PLC0415 - loaded by now
+    from gateway.outbound.policy_files import starter_policy  # noqa: PLC0415
     from gateway.runtime.policies import condition_trouble  # noqa: PLC0415
 
     try:
-        return starter_policy(condition_trouble) if path is None else load_policy(path, condition_trouble)
+        return (starter_policy(condition_trouble), None) if path is None else one_policy(path)
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
 
@@ -152,6 +155,7 @@ def _run_saying(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]", wor
 
     logging.basicConfig(stream=words, level=logging.WARNING, format="%(name)s: %(message)s")
     logging.getLogger("counterfoil.upstream").setLevel(logging.INFO)  # what the servers say on their stderr
+    logging.getLogger("counterfoil.policies").setLevel(logging.INFO)  # that a changed policy is in force
 
     async def main() -> None:
         task = asyncio.current_task()
@@ -159,6 +163,11 @@ def _run_saying(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]", wor
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         async with running(plan) as gateway:
+            if not plan.sole:  # behind a client's pipe a hangup is that client's end, and ours
+                hung_up = partial(
+                    _hung_up, [fd for fd in range(3) if os.isatty(fd)], gateway.reload.at_once, task.cancel
+                )
+                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up)
             for line in gateway.introduction():
                 _say(line)
             await front(gateway)
@@ -171,6 +180,14 @@ def _run_saying(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]", wor
     except (NotOurLedger, LedgerUnavailable, ValueError) as error:
         return str(error)
     return None
+
+
+def _hung_up(terminals: Sequence[int], reload: Callable[[], object], end: Callable[[], object]) -> None:
+    """SIGHUP asks for the policies to be taken anew; but if our terminal is gone, it means what it always meant."""
+    if all(os.isatty(fd) for fd in terminals):
+        reload()
+    else:
+        end()
 
 
 def _loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":

@@ -1,5 +1,6 @@
 """(workflow, the files that it includes) -> one value, each part of which knows the file that it stands in."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -89,9 +90,9 @@ def included(own: Document, files: Watched) -> tuple[list[Document], list[Proble
 
 def _included(own: Document, place: Place, name: str, files: Watched, seen: set[Path]) -> Document:
     """The file. Raises: Problems."""
-    path = Path(own.file).parent / name
     wrong = next(_misnamed(name), None)
     if wrong is None:
+        path = _plain(Path(own.file).parent / name)
         shared = _read(path, files)
         if shared is None:
             wrong = f"there is no file `{path}`"
@@ -103,6 +104,12 @@ def _included(own: Document, place: Place, name: str, files: Watched, seen: set[
         else:
             wrong = "is a workflow; only a file without `workflow` can be included"
     raise Problems([own.problem(place, wrong)])
+
+
+def _plain(path: Path) -> Path:
+    """The path without its detours (`policies/../shared.yaml`), where that is the same file."""
+    plain = Path(os.path.normpath(path))
+    return plain if plain.resolve() == path.resolve() else path
 
 
 def _read(path: Path, files: Watched) -> Document | None:

@@ -27,6 +27,7 @@ class Watched:
     def __init__(self, *, pipes: bool = False) -> None:
         self._pipes = pipes
         self._looks: dict[Path, str] = {}
+        self._folders: set[Path] = set()
         self._read: dict[Path, Document | Problems] = {}
 
     @property
@@ -36,7 +37,10 @@ class Watched:
 
     def again(self) -> Looks:
         """The same files and folders, as they look now."""
-        return {path: _listed(path)[1] if path.is_dir() else _content(path, pipes=False)[1] for path in self._looks}
+        return {path: self._look(path) for path in self._looks}
+
+    def _look(self, path: Path) -> str:
+        return _listed(path)[1] if path in self._folders else _content(path, pipes=False)[1]
 
     def read(self, path: Path) -> Document:
         """The file's values, as they were when it was asked for first.
@@ -56,6 +60,7 @@ class Watched:
 
         Raises: Problems if it cannot be read.
         """
+        self._folders.add(folder)
         found, self._looks[folder] = _listed(folder)
         if isinstance(found, OSError):
             raise Problems([Problem(str(folder), 1, 1, "", unreadable(found))])

@@ -167,7 +167,7 @@ def test_one_name_in_two_files_is_refused_unless_a_workflow_overrides_a_tool(tmp
     folder = whole(tmp_path, second=second, w=flow)
     assert told(folder) == [
         "second.yaml:1:18: tools.fs__read_*: `fs__read_*` stands in shared/registry.yaml:3:9 too",
-        "second.yaml:2:12: accounts.team-day: `team-day` stands in ../accounts.yaml:1:12 too",
+        f"second.yaml:2:12: accounts.team-day: `team-day` stands in {tmp_path}/accounts.yaml:1:12 too",
         "second.yaml:3:20: values.currency: `currency` stands in shared/registry.yaml:4:10 too",
         "w.yaml:6:10: values.limit: `limit` stands in second.yaml:3:10 too",
     ]
