@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from gateway.kernel.conditions import BadCondition, compile_condition
+from gateway.kernel.conditions import BadCondition, compile_condition, compile_value
 from gateway.kernel.rules import Rules, compile_rules
 from gateway.model.canonical import Digest, digest_bytes, dump_bytes, parse
 from gateway.model.flaws import Kind
@@ -27,16 +27,11 @@ def condition_trouble(
     expression: str, kind: Kind, gives: Literal["truth", "value"] = "truth", /
 ) -> tuple[str, int, int] | None:
     """What is wrong with an expression, and where in it (line and column from 1); None if it compiles."""
-    known: Literal["transition", "verifier"] = "transition" if kind == "transition" else "verifier"
     try:
-        compile_condition(expression if gives == "truth" else _AS_TRUTH.format(expression), known)
+        _ = compile_condition(expression, kind) if gives == "truth" else compile_value(expression, kind)
     except BadCondition as error:
-        return error.message, error.line - (gives == "value"), error.column
+        return error.message, error.line, error.column
     return None
-
-
-_AS_TRUTH = "dyn(\n{}\n) == dyn(null)"
-"""A condition that is right if the formula in it is, whatever that gives."""
 
 
 def spelled(policy: Policy) -> bytes:
