@@ -172,15 +172,21 @@ def _workflow(
     problems += unread
     for one in shared:
         problems += _wrong_with_shared(one, check_condition)
-    return (policy if not problems else None), problems
+    if problems:
+        return None, problems
+    if not shared:
+        return policy, []
+    # INVARIANT: what is right in each file, and fits together, is a policy.
+    return Policy.model_validate_json(json.dumps(Whole(document, shared).value), strict=True), []
 
 
 def judged(
     document: Document, check_condition: CheckCondition, shared: Sequence[Document] | None = ()
 ) -> tuple[Policy | None, list[Problem]]:
-    """The policy, and all that is wrong with it: its YAML, its keys and values, its names, its expressions.
+    """The workflow's own part, and all that is wrong with it: YAML, keys and values, names, expressions.
 
-    `shared` are the files that it includes, which are judged elsewhere; None where they cannot be known.
+    `shared` are the files that it includes, which are judged elsewhere; None where they cannot be known. The part is
+    None also where it is right, and only the whole is a policy.
     """
     policy, problems = read_as(document, Policy, _PATTERNS)
     problems += document.problems
@@ -192,15 +198,7 @@ def judged(
     # What cases name may stand in a file that cannot be known.
     found = [flaw for flaw in flaws(whole.value) if shared is not None or flaw.place[0] != "cases"]
     problems += [_flaw(whole, flaw) for flaw in found]
-    return (_merged(whole) if shared and not problems else policy), problems
-
-
-def _merged(whole: Whole) -> Policy | None:
-    """The policy as a whole; None where a shared part is no such part, which is told where that is judged."""
-    try:
-        return Policy.model_validate_json(json.dumps(whole.value), strict=True)
-    except ValueError:
-        return None
+    return policy, problems
 
 
 def _wrong_with_shared(document: Document, check_condition: CheckCondition) -> list[Problem]:

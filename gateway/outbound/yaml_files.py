@@ -135,8 +135,10 @@ def compose(text: str, file: str) -> Document:
     """
     if text.lstrip("\ufeff \t\r\n").startswith("%"):
         _refuse(file, "directives (`%`) are not allowed")
+    yaml = YAML(typ="safe", pure=True)
+    yaml.composer.warn_double_anchors = False  # no anchor is allowed at all
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        root = yaml.compose(text)
     except MarkedYAMLError as error:
         begun = error.context_mark and any(piece in str(error.problem) for piece in _UNENDED)
         mark = error.context_mark if begun else error.problem_mark or error.context_mark

@@ -27,11 +27,13 @@ pytestmark = pytest.mark.anyio
 KEY = "k" * 40
 CALL = {"name": "fx__transfer", "arguments": {"amount": 1, "to": "anna"}}
 
+LOOK = {"name": "fx__balance", "arguments": {}}
+
 
 def policy(workflow: str, reason: str, more: str = "") -> str:
     return (
         f"workflow: {workflow}\ninclude: [../shared.yaml]\n"
-        "transitions: [{name: any, tools: ['*']}]\n"
+        "tools: {'*__balance': {effect: read}}\ntransitions: [{name: any, tools: ['*']}]\n"
         f"forbid: [{{name: no, tools: ['*transfer'], reason: {reason}}}]\n{more}"
     )
 
@@ -101,6 +103,8 @@ async def test_a_changed_policy_is_in_force_for_new_runs_while_calls_go_on(
                     return count
                 told = await refusal(url, running)
                 seen.add((told["policy"]["digest"], told["reason"]))
+                _, answer = await post(f"{url}/mcp", "tools/call", LOOK, headers=running)
+                assert answer["result"].get("isError") is not True, answer
             return 2_000
 
         calling = [asyncio.ensure_future(keep_calling()) for _ in range(3)]
@@ -111,7 +115,7 @@ async def test_a_changed_policy_is_in_force_for_new_runs_while_calls_go_on(
         await gateway.hear(r"(the policies as their files are now are not in force)")
         state = await policies(url)
         assert state["in_force"] == before
-        assert state["trouble"][0].startswith(f"{folder}/w.yaml:4:")
+        assert state["trouble"][0].startswith(f"{folder}/w.yaml:5:")
         (folder / "w.yaml").write_text(policy("w", "second"))
         (folder / "v.yaml").unlink()
         await gateway.hear(r"(taken anew; in force for new runs: `w`)")

@@ -6,10 +6,11 @@ import os
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gateway.app import one_policy
+from gateway.app import one_policy, plan_of
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import Digest
 from gateway.outbound.ledger.memory import MemoryLedger
@@ -17,7 +18,8 @@ from gateway.outbound.policy_files import PolicyProblems, load_folder
 from gateway.outbound.watched import Watched
 from gateway.reload import Reload, Source, first
 from gateway.runtime.policies import KEPT, DefaultVanished, Policies, PolicyMissing, condition_trouble
-from tests.runtime.house import house
+from gateway.settings import load_settings
+from tests.runtime.house import House, house
 from tests.world import ToldClock, policy
 
 pytestmark = pytest.mark.anyio
@@ -149,6 +151,20 @@ async def test_no_run_begins_under_a_workflow_that_is_gone_and_those_under_way_k
     assert it.policies.successor(gone) is None
 
 
+async def test_what_could_not_be_started_is_not_taken_either(tmp_path: Path) -> None:
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "w.yaml").write_text(text())
+    config = tmp_path / "gateway.yaml"
+    config.write_text("policies: policies\nupstreams: {fs: {command: fs-server}}\n")
+    plan = plan_of(load_settings(config))
+    policies = Policies(MemoryLedger(), plan.policies, plan.default)
+    reload = Reload(plan.source, policies, ToldClock())
+    (tmp_path / "policies" / "v.yaml").write_text(text("v"))
+    await reload.take()
+    assert reload.trouble == ("`workflow:` names the policy of a run that names none; there are `v`, `w`",)
+    assert list(policies.in_force()) == ["w"]
+
+
 async def test_included_files_count_wherever_they_are_and_even_before_they_exist(tmp_path: Path) -> None:
     shared = tmp_path / "shared.yaml"
     shared.write_text("values: {a: 1}")
@@ -265,8 +281,40 @@ async def test_a_run_keeps_its_policy_and_the_next_one_begins_under_the_new() ->
         assert (await it.ledger.payload(cited[1])) == it.book.policies.texts[cited[1]]
 
 
-async def refused_under(it: object, run: str) -> Digest:
-    shown = await it.call("no-such-tool", {}, run=run)  # type: ignore[attr-defined]  # a House
+async def test_a_run_is_judged_from_the_ledger_alone_in_the_order_of_the_file() -> None:
+    fields: dict[str, Any] = {
+        "phases": {"z-first": {}, "a-second": {}},
+        "tools": {"write": {"effect": "read"}, "*": {"effect": "write"}, "check": {"effect": "destructive"}},
+    }
+    async with house(**fields) as it:
+        begun = it.book.policies.current()
+        found = await Policies(it.ledger, {}, "").of(begun.digest)
+        assert found.policy == begun.policy
+        assert found.policy.initial == "z-first"
+        assert list(found.policy.tools) == ["write", "*", "check"]
+
+
+async def test_a_text_that_is_no_policy_of_ours_is_none() -> None:
+    async with house() as it:
+        cited = it.book.policies.current().digest
+        ledger: Any = Another(it.ledger, b'{"workflow":"w","mdoe":1}')
+        with pytest.raises(PolicyMissing, match="not in our language"):
+            await Policies(ledger, {}, "").of(cited)
+
+
+class Another:
+    """A ledger in which another release has written."""
+
+    def __init__(self, ledger: MemoryLedger, body: bytes) -> None:
+        self.salt = ledger.salt
+        self._body = body
+
+    async def payload(self, _: Digest) -> bytes:
+        return self._body
+
+
+async def refused_under(it: House, run: str) -> Digest:
+    shown = await it.call("no-such-tool", {}, run=run)
     assert shown.refusal is not None
     return Digest(shown.refusal.policy.digest)
 

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from gateway.cli.commands import app
 from gateway.model.canonical import digest_bytes
 from gateway.model.policy import Policy
 from gateway.outbound.ledger.memory import MemoryLedger
@@ -191,6 +193,8 @@ def test_a_whole_number_is_a_cost_and_a_text_is_none(tmp_path: Path) -> None:
 
 
 def test_the_schema_of_shared_files_knows_what_workflows_share_and_no_more() -> None:
-    schema = shared_schema()
+    printed = CliRunner().invoke(app, ["schema", "shared"])
+    schema = json.loads(printed.output)
+    assert schema == shared_schema()
     assert list(schema["properties"]) == ["grants", "tools", "accounts", "values", "pins"]
     assert schema["additionalProperties"] is False

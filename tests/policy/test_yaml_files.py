@@ -50,6 +50,13 @@ def test_a_value_is_what_yaml_1_2_says(written: str, value: Any) -> None:
         ("a: 1\nb: 2\na: 3", ["f:3:1: a: the key `a` stands here twice, first in line 1"]),
         ("a: {b: 1, b: 2}", ["f:1:11: a.b: the key `b` stands here twice, first in line 1"]),
         ("a: &x 1\nb: *x", ["f:1:4: a: anchors and aliases are not allowed; write it out"]),
+        (
+            "a: &x 1\nb: &x 2",
+            [
+                "f:1:4: a: anchors and aliases are not allowed; write it out",
+                "f:2:4: b: anchors and aliases are not allowed; write it out",
+            ],
+        ),
         ("a: !secret x", ["f:1:4: a: the tag `!secret` is not allowed"]),
         ("a: !!python/object:os.x [x]", ["f:1:4: a: the tag `python/object:os.x` is not allowed"]),
         ("a: !!set {x: 1}", ["f:1:4: a: the tag `set` is not allowed"]),
@@ -84,7 +91,7 @@ def test_a_value_is_what_yaml_1_2_says(written: str, value: Any) -> None:
         ("[" * 2000, ["f:1:1: is no YAML, or nested too deep"]),
         ("[" * 70 + "]" * 70, [f"f:1:66: {'.'.join('0' * 65)}: is nested deeper than 64 levels"]),
     ],
-    ids=range(36),
+    ids=range(37),
 )  # fmt: skip
 def test_what_is_not_read_alike_by_everybody_is_refused_in_its_place(text: str, lines: list[str]) -> None:
     assert told(text) == lines
