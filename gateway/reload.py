@@ -74,7 +74,10 @@ class Reload:
         """Runs for ever: looks every two seconds, and at once when asked."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._asked.wait(), LOOK_S)
+                async with asyncio.timeout(
+                    LOOK_S
+                ):  # `wait_for` may lose a cancellation, and with it our end [CPython gh-86296]
+                    await self._asked.wait()
             if self._asked.is_set():
                 self._asked.clear()
                 await self.take(asked=True)

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.app import one_policy, plan_of
 from gateway.kernel.rules import Rules
-from gateway.model.canonical import Digest
+from gateway.model.canonical import Digest, parse
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.outbound.policy_files import PolicyProblems, load_folder
 from gateway.outbound.watched import Watched
@@ -241,9 +241,23 @@ async def test_two_hundred_rapid_rewrites_crash_nothing_and_the_last_one_counts(
     await asyncio.gather(asyncio.to_thread(rewrite), done.wait())
     assert not keeping.done()
     keeping.cancel()
-    await asyncio.wait([keeping])
+    _, running = await asyncio.wait([keeping], timeout=10)
+    assert not running
     await it.reload.take()
     assert (it.rule(), it.reload.trouble) == ("last", ())
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_whoever_stops_the_looking_as_somebody_asks_for_it_does_stop_it(tmp_path: Path, turns: int) -> None:
+    it = kept(tmp_path)
+    keeping = asyncio.ensure_future(it.reload.keep())
+    await asyncio.sleep(0.01)
+    it.reload.at_once()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    keeping.cancel()
+    done, _ = await asyncio.wait([keeping], timeout=5)
+    assert done == {keeping}
 
 
 async def test_what_no_rule_of_ours_foresaw_leaves_the_old_policies_in_force(tmp_path: Path) -> None:
@@ -279,6 +293,21 @@ async def test_a_run_keeps_its_policy_and_the_next_one_begins_under_the_new() ->
         assert cited == [old.digest, it.book.policies.current().digest]
         assert len(set(cited)) == 2
         assert (await it.ledger.payload(cited[1])) == it.book.policies.texts[cited[1]]
+
+
+async def test_a_run_under_way_goes_on_under_a_text_that_takes_it_over_and_says_so_first() -> None:
+    async with house() as it:
+        old = it.book.policies.current()
+        new = policy(workflow=old.policy.workflow, migrate=True)
+        it.book.policies.replace({new.workflow: new})
+        after = it.book.policies.current().digest
+        assert await refused_under(it, "run_1") == after
+        stored = await it.ledger.read("run_1", 0)
+        told = [parse(body)["event"] for _, body in stored]
+        assert [event["kind"] for event in told] == ["run.opened", "run.migrated", "proposal.denied"]
+        assert (told[1]["source"], told[1]["target"], told[2]["policy"]) == (old.digest, after, after)
+        found = await Policies(it.ledger, {}, "").of(after)
+        assert found.policy == new
 
 
 async def test_a_run_is_judged_from_the_ledger_alone_in_the_order_of_the_file() -> None:
