@@ -1,0 +1,162 @@
+"""Mistakes in the registry, budgets, stops and cases, each with what is right a word away."""
+
+from tests.kernel.analysis.shown_rules import Shown
+from tests.kernel.analysis.written import QUIET, rule, verifier
+
+TOOLS: list[Shown] = [
+    # --- tools
+    (
+        "tool-shadowed",
+        ("tools", "do"),
+        {"tools": {"d*": {"effect": "write"}, "do": {"effect": "read"}}},
+        {"tools": {"do": {"effect": "read"}, "d*": {"effect": "write"}}},
+    ),
+    ("tool-unnamed", ("tools", "see"), {"tools": {"see": {"cost": 1}}}, {"tools": {"d*": {"cost": 1}}}),
+    (
+        "tool-unnamed",
+        ("tools", "see"),
+        {"tools": {"see": {"cost": 1}}, "forbid": [rule("n", when=["args.a == 1"])]},
+        {"tools": {"see": {"cost": 1}}, "forbid": [rule("n", "s*", when=["args.a == 1"])]},
+    ),
+    (
+        "tool-read-destroys",
+        ("tools", "delete_rows", "effect"),
+        {"tools": {"delete_rows": {"effect": "read"}}, "transitions": [rule("x", "*")]},
+        {"tools": {"list_deleted_rows": {"effect": "read"}}, "transitions": [rule("x", "*")]},
+    ),
+    (
+        "tool-destroys-twice",
+        ("tools", "do", "repeat"),
+        {"tools": {"do": {"effect": "destructive", "repeat": "new"}}},
+        {"tools": {"do": {"effect": "write", "repeat": "new"}}},
+    ),
+    (
+        "tool-repeats-blindly",
+        ("tools", "send_mail"),
+        {"tools": {"send_mail": {"timeout_s": 5}}, "transitions": [rule("x", "send_mail")]},
+        {
+            "tools": {"send_mail": {"idempotency": {"kind": "key", "key": {"argument": "id"}}}},
+            "transitions": [rule("x", "send_mail")],
+        },
+    ),
+    (
+        "compensation-unknown",
+        ("tools", "do", "compensation", "tool"),
+        {"tools": {"do": {"compensation": {"tool": "undo"}}}},
+        {"tools": {"do": {"compensation": {"tool": "undo"}}}, "transitions": [rule("x", "do", "undo")]},
+    ),
+    # --- budgets and stops
+    (
+        "budget-below-step",
+        ("budgets", "calls"),
+        {"budgets": {"calls": 4}, "transitions": [rule("x", charge={"calls": 5})]},
+        {"budgets": {"calls": 5}, "transitions": [rule("x", charge={"calls": 5})]},
+    ),
+    (
+        "budget-below-step",
+        ("budgets", "mutations"),
+        {"budgets": {"mutations": 0}, "tools": {"do": {"effect": "write"}}},
+        {
+            "budgets": {"mutations": 0},
+            "tools": {"do": {"effect": "write"}},
+            "transitions": [rule("x", "*")],
+            "annotations": "trust",
+        },
+    ),
+    (
+        "budget-below-step",
+        ("budgets", "cost"),
+        {"budgets": {"cost": 0.1}, "tools": {"do": {"cost": 0.2}}},
+        {"budgets": {"cost": 0.2}, "tools": {"do": {"cost": 0.2}}},
+    ),
+    (
+        "account-below-step",
+        ("accounts", "a", "limit", "reviews"),
+        {"accounts": {"a": {"limit": {"reviews": 0}}}, "transitions": [rule("x", approval={})]},
+        {"accounts": {"a": {"limit": {"reviews": 0}}}, "transitions": [rule("x", approval={"when": ["args.a == 1"]})]},
+    ),
+    (
+        "account-idle",
+        ("accounts", "a"),
+        {"accounts": {"a": {"tools": ["see*"], "limit": {"calls": 1}}}},
+        {"accounts": {"a": {"tools": ["d*"], "limit": {"calls": 1}}}},
+    ),
+    ("account-unread", ("accounts", "a"), {"accounts": {"a": {}}}, {"accounts": {"a": {"limit": {"calls": 1}}}}),
+    (
+        "budget-soft",
+        ("budgets", "tokens"),
+        {"budgets": {"tokens": 100}},
+        {"budgets": {"tokens": 100}, "tools": {"do": {"result_tokens": 100}}},
+    ),
+    (
+        "deadline-idle",
+        ("stops", "deadline_s"),
+        {"budgets": {"elapsed_s": 60}, "stops": {"deadline_s": 61}},
+        {"budgets": {"elapsed_s": 60}, "stops": {"deadline_s": 60}},
+    ),
+    (
+        "repeated-state-late",
+        ("stops", "repeated_state", "after"),
+        {"budgets": {"calls": 4}, "stops": {"repeated_state": {"after": 5}}},
+        {"budgets": {"calls": 5}, "stops": {"repeated_state": {"after": 5}}},
+    ),
+    *(
+        ("final-denial-idle", ("stops", "final_denials", 0), {"stops": {"final_denials": [check]}}, heeded)
+        for check, heeded in {
+            "phase": {"stops": {"final_denials": ["phase"]}, "transitions": [rule("x", **{"from": ["open"]})]},
+            "authority": {
+                "stops": {"final_denials": ["authority"]},
+                "transitions": [rule("x", authority=["a"])],
+                "grants": [{"authority": ["a"]}],
+            },
+            "conditions": {
+                "stops": {"final_denials": ["conditions"]},
+                "transitions": [rule("x", when=["args.a == 1"])],
+            },
+            "preconditions": {
+                "stops": {"final_denials": ["preconditions"]},
+                "transitions": [rule("x", preconditions=["v"])],
+                "verifiers": {"v": verifier()},
+            },
+        }.items()
+    ),
+    (
+        "final-denial-idle",
+        ("stops", "final_denials", 0),
+        {"stops": {"final_denials": ["tool"]}, "transitions": [rule("x", "*")]},
+        {"stops": {"final_denials": ["tool"]}},
+    ),
+    # --- the rest
+    (
+        "approval-of-own",
+        ("transitions", 0, "approval", "self_review"),
+        {"transitions": [rule("x", approval={"quorum": 2, "self_review": True})]},
+        {"transitions": [rule("x", approval={"quorum": 1, "self_review": True})]},
+    ),
+    ("observing", ("mode",), {"mode": "observe"}, {"mode": "enforce"}),
+    ("observing", ("transitions", 0, "mode"), {"transitions": [rule("x", mode="observe")]}, {}),
+    (
+        "value-unused",
+        ("values", "v"),
+        {"values": {"v": 1}},
+        {"values": {"v": 1}, "transitions": [rule("x", when=["args.a < values.v"])]},
+    ),
+    ("no-cases", ("workflow",), {"cases": []}, {}),
+    (
+        "rule-untested",
+        ("transitions", 1, "name"),
+        {"transitions": [rule("do"), rule("y", "see")], "cases": QUIET["cases"]},
+        {"transitions": [rule("do")], "cases": QUIET["cases"]},
+    ),
+    (
+        "case-tool-unnamed",
+        ("cases", 1, "call", "tool"),
+        {"cases": [*QUIET["cases"], {"name": "d", "call": {"tool": "od"}, "expect": {"outcome": "denied"}}]},
+        {
+            "cases": [
+                *QUIET["cases"],
+                {"name": "d", "call": {"tool": "od"}, "expect": {"outcome": "denied", "rule": "default-deny"}},
+            ]
+        },
+    ),
+]
