@@ -110,7 +110,8 @@ def policies(draw: st.DrawFn, expressions: tuple[str, ...] = RIGHT + WRONG) -> P
         "values": draw(st.dictionaries(st.sampled_from(NAMES), st.integers(), max_size=2)),
         "budgets": draw(LIMITS),
     }
-    if verifiers and draw(st.booleans()):
+    succeeds: bool = draw(st.booleans())
+    if verifiers and succeeds:
         whole["success"] = {"evidence": draw(st.lists(known, min_size=1, max_size=2)), "phase": draw(PHASE)}
     return Policy.model_validate(whole)
 
