@@ -43,7 +43,7 @@ def _summary(report: Report) -> str:
         return f"{counted(len(report.problems), 'mistake')}; nothing was run"
     total, failed = len(report.cases), len(report.failed)
     held = f"{counted(total, 'case')} held" if total else "no cases"
-    cases = f"{failed} of {counted(total, 'case')} failed" if failed else held
+    cases = f"{failed} of {total} cases failed" if failed else held
     weighed = [counted(number, kind) for kind in ("error", "warning", "note") if (number := report.count(kind))]
     policies = f"{len(report.policies)} {'policy' if len(report.policies) == 1 else 'policies'}"
     strict = "; warnings count as errors" if report.strict and report.count("warning") else ""

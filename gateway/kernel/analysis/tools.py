@@ -162,7 +162,7 @@ def cases(facts: Facts) -> Iterator[Found]:
             in_key=True,
         )
         return
-    yield from _untested(policy)
+    yield from _untested(facts)
     patterns = {pattern for transition in policy.transitions for pattern in transition.tools}
     patterns |= {pattern for forbid in policy.forbid for pattern in forbid.tools}
     for place, case in enumerate(policy.cases):
@@ -177,11 +177,16 @@ def cases(facts: Facts) -> Iterator[Found]:
             )
 
 
-def _untested(policy: Policy) -> Iterator[Found]:
+def _untested(facts: Facts) -> Iterator[Found]:
+    policy = facts.policy
     cited = {case.expect.rule for case in policy.cases}
     silent = [case for case in policy.cases if case.expect.rule is None]
     rules: Mapping[Place, tuple[str, tuple[str, ...]]] = {
-        **{("transitions", at): (one.name, one.tools) for at, one in enumerate(policy.transitions)},
+        **{
+            ("transitions", at): (one.name, one.tools)
+            for at, one in enumerate(policy.transitions)
+            if at not in facts.why  # of those more is said already
+        },
         **{("forbid", at): (one.name, one.tools) for at, one in enumerate(policy.forbid)},
     }
     for place, (name, patterns) in rules.items():
