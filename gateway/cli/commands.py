@@ -8,6 +8,7 @@ import typer
 from gateway.cli import approvals, tokens
 from gateway.cli.check import check
 from gateway.cli.demo import demo
+from gateway.cli.diagram import diagram
 from gateway.cli.fronts import serve, wrap
 from gateway.cli.init import init
 from gateway.cli.resolve import resolve
@@ -42,6 +43,7 @@ app.command()(init)
 app.command("snippet")(snippet_)
 app.command()(demo)
 app.command()(check)
+app.command()(diagram)
 app.command()(runs)
 app.command()(show)
 app.command()(resolve)

@@ -1,0 +1,255 @@
+"""A workflow as an SVG of its own: no script, no font, nothing fetched; light or dark as its reader is."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from xml.sax.saxutils import escape
+
+from gateway.cli.drawing.layout import Item, Laid, Layout, Link, lay
+from gateway.cli.drawing.lettering import width, wrapped
+from gateway.cli.drawing.workflow import Arrow, Drawing, Rule, State
+from gateway.cli.plain import visible
+
+MARGIN = 28.0
+PAD = 14.0
+CARD = 212.0
+"""The width of a phase's text."""
+LABEL = 176.0
+"""The width of an arrow's text."""
+PORT = 22.0
+"""Between the ends of two arrows at one box."""
+STRAIGHT = 9.0
+"""How far an arrow leaves or meets a box before it bends, so that its head points at it."""
+
+STYLE = """
+svg { --paper:#ffffff; --card:#f6f8fa; --edge:#d0d7de; --ink:#1f2328; --soft:#59636e; --line:#6e7781;
+  --good:#1a7f37; --good-card:#eaf7ee; --bad:#b3261e; --bad-card:#fdf0ef; --first:#0969da }
+@media (prefers-color-scheme: dark) { svg { --paper:#0d1117; --card:#161b22; --edge:#30363d; --ink:#e6edf3;
+  --soft:#9198a1; --line:#8b949e; --good:#4ac26b; --good-card:#10261a; --bad:#ff8a80; --bad-card:#2c1517;
+  --first:#58a6ff } }
+text { font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif; fill:var(--ink) }
+.title { font-size:19px; font-weight:650 } .name { font-size:14px; font-weight:650 }
+.rule { font-size:12px; font-weight:600 } .soft { font-size:11.5px; fill:var(--soft) }
+.good { font-size:11.5px; fill:var(--good); font-weight:600 }
+.bad { font-size:11.5px; fill:var(--bad); font-weight:600 }
+.paper { fill:var(--paper) } .card { fill:var(--card); stroke:var(--edge); stroke-width:1 }
+.card.first { stroke:var(--first); stroke-width:1.6 } .card.success { fill:var(--good-card); stroke:var(--good) }
+.card.end { fill:var(--bad-card); stroke:var(--bad) }
+.card.anywhere { fill:none; stroke:var(--line); stroke-dasharray:5 4 }
+.label { fill:var(--paper); stroke:var(--edge); stroke-width:1 }
+.label.failure { stroke:var(--bad); stroke-dasharray:4 3 }
+.arrow { fill:none; stroke:var(--line); stroke-width:1.5 } .arrow.failure { stroke:var(--bad); stroke-dasharray:5 4 }
+.rule-line { stroke:var(--edge); stroke-width:1 } .head { fill:var(--line) } .head.failure { fill:var(--bad) }
+.dot { fill:var(--first) }
+""".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of text."""
+
+    text: str
+    style: str
+    height: float
+    ruled: bool = False
+    """A thin line is drawn above it."""
+
+
+_BOLD = 1.1
+"""How much wider bold letters are."""
+_SIZES = {"title": 19.0 * _BOLD, "name": 14.0 * _BOLD, "rule": 12.0 * _BOLD, "soft": 11.5}
+_SIZES |= {"good": 11.5 * _BOLD, "bad": 11.5 * _BOLD}
+_HEIGHTS = {"title": 28.0, "name": 20.0, "rule": 17.0, "soft": 15.5, "good": 17.0, "bad": 17.0}
+
+
+def as_svg(drawing: Drawing) -> str:
+    """The picture."""
+    cards = {state.name: _card(state) for state in drawing.states}
+    labels = [_label(arrow) for arrow in drawing.arrows]
+    links = [
+        Link(arrow.source, arrow.target, *_size(lines)) for arrow, lines in zip(drawing.arrows, labels, strict=True)
+    ]
+    layout = lay({name: _size(lines) for name, lines in cards.items()}, links)
+    panels = [panel for panel in (_panel("In any phase", drawing.anywhere), _panel("Never", drawing.never)) if panel]
+    beside = max((_size(panel)[0] for panel in panels), default=0.0)
+    across = layout.width + (beside + 2 * MARGIN if beside else 0.0)
+    head = _head(drawing, max(across, 420.0))
+    top = MARGIN + sum(line.height for line in head) + 42.0
+    down = max(layout.height, sum(_size(panel)[1] + 16.0 for panel in panels) - 16.0 if panels else 0.0)
+    whole, tall = max(across, 420.0) + 2 * MARGIN, top + down + MARGIN
+    body = [
+        *_text(head, MARGIN, MARGIN + 4.0),
+        f'<g transform="translate({MARGIN:g} {top:g})">',
+        *_picture(drawing, layout, cards, labels),
+        *_panels(panels, layout.width + 2 * MARGIN, beside),
+        "</g>",
+    ]
+    shape = f'viewBox="0 0 {whole:.0f} {tall:.0f}" width="{whole:.0f}" height="{tall:.0f}"'
+    title, described = _safe(f"Workflow {drawing.name}"), _safe(_described(drawing))
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {shape} role="img" aria-labelledby="title desc">',
+            f'<title id="title">{title}</title>',
+            f'<desc id="desc">{described}</desc>',
+            f"<style>{STYLE}</style>",
+            f"<defs>{_marker('head')}{_marker('head failure')}</defs>",
+            f'<rect class="paper" width="{whole:.0f}" height="{tall:.0f}" rx="10"/>',
+            *body,
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def _described(drawing: Drawing) -> str:
+    ways = [
+        f"{arrow.source} to {arrow.target} by {', '.join(rule.name for rule in arrow.rules)}"
+        + (" if it fails" if arrow.failure else "")
+        for arrow in drawing.arrows
+    ]
+    phases = ", ".join(state.name for state in drawing.states)
+    return f"{drawing.description} Phases: {phases}. {'; '.join(ways)}".strip()
+
+
+# --- text in boxes --------------------------------------------------------------------------------------------------
+
+
+def _lines(text: str, style: str, most: float, *, ruled: bool = False, lines: int = 4) -> list[Line]:
+    found = wrapped(visible(text), _SIZES[style], most, lines)
+    return [
+        Line(one, style, _HEIGHTS[style] + (9.0 if ruled and not at else 0.0), ruled and not at)
+        for at, one in enumerate(found)
+    ]
+
+
+def _rules(rules: Sequence[Rule], most: float, *, ruled: bool) -> Iterator[Line]:
+    for at, rule in enumerate(rules):
+        yield from _lines(rule.name, "rule", most, ruled=ruled or at > 0)
+        for detail in rule.details:
+            yield from _lines(detail, "soft", most, lines=3)
+
+
+def _card(state: State) -> list[Line]:
+    style = {"success": "good", "end": "bad"}.get(state.kind, "soft")
+    return [
+        *_lines(state.name, "name", CARD),
+        *_lines(state.description, "soft", CARD),
+        *_lines(state.says, style, CARD),
+        *_rules(state.here, CARD, ruled=True),
+    ]
+
+
+def _label(arrow: Arrow) -> list[Line]:
+    return list(_rules(arrow.rules, LABEL, ruled=False))
+
+
+def _panel(title: str, rules: Sequence[Rule]) -> list[Line]:
+    return [*_lines(title, "name", CARD), *_rules(rules, CARD, ruled=True)] if rules else []
+
+
+def _head(drawing: Drawing, most: float) -> list[Line]:
+    said = f"A run ends in {drawing.success}." if drawing.success else ""
+    return [
+        *_lines(drawing.name, "title", most),
+        *_lines(drawing.description, "soft", most),
+        *_lines(said, "good", most),
+    ]
+
+
+def _size(lines: Sequence[Line]) -> tuple[float, float]:
+    across = max((width(line.text, _SIZES[line.style]) for line in lines), default=0.0)
+    return across + 2 * PAD, sum(line.height for line in lines) + 2 * PAD - 5.0
+
+
+def _text(lines: Sequence[Line], left: float, top: float, across: float = 0.0) -> Iterator[str]:
+    y = top
+    for line in lines:
+        if line.ruled:
+            yield f'<path class="rule-line" d="M{left:.1f} {y + 4:.1f}h{across:.1f}"/>'
+        y += line.height
+        yield f'<text class="{line.style}" x="{left:.1f}" y="{y - 4.5:.1f}">{_safe(line.text)}</text>'
+
+
+def _safe(text: str) -> str:
+    return escape(visible(text), {'"': "&quot;"})
+
+
+def _box(lines: Sequence[Line], x: float, y: float, style: str, *, across: float | None = None) -> Iterator[str]:
+    wide, high = _size(lines)
+    wide = across or wide
+    yield f'<rect class="{style}" x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" rx="9"/>'
+    yield from _text(lines, x + PAD, y + PAD - 2.0, wide - 2 * PAD)
+
+
+# --- the graph ------------------------------------------------------------------------------------------------------
+
+
+def _picture(
+    drawing: Drawing, layout: Layout, cards: dict[str, list[Line]], labels: Sequence[list[Line]]
+) -> Iterator[str]:
+    ports = _ports(layout)
+    for at, (arrow, laid) in enumerate(zip(drawing.arrows, layout.links, strict=True)):
+        failure = " failure" if arrow.failure else ""
+        end = "start" if laid.back else "end"
+        head = f"url(#head{'-failure' if failure else ''})"
+        path = _path(laid, layout, *ports[at])
+        yield f'<path class="arrow{failure}" d="{path}" marker-{end}="{head}"/>'
+    for arrow, laid, lines in zip(drawing.arrows, layout.links, labels, strict=True):
+        style = "label failure" if arrow.failure else "label"
+        yield from _box(lines, laid.label.x - laid.label.width / 2, laid.label.y, style)
+    for state in drawing.states:
+        box = layout.boxes[state.name]
+        style = f"card {state.kind}{' first' if state.first else ''}"
+        yield f"<g><title>{_safe(': '.join(filter(None, (state.name, state.description))))}</title>"
+        yield from _box(cards[state.name], box.x - box.width / 2, box.y, style)
+        yield "</g>"
+        if state.first:
+            x = box.x - box.width / 2 + PAD + 4.0
+            yield f'<circle class="dot" cx="{x:.1f}" cy="{box.y - 20:.1f}" r="5"/>'
+            yield f'<path class="arrow" d="M{x:.1f} {box.y - 15:.1f}V{box.y - 2:.1f}" marker-end="url(#head)"/>'
+
+
+def _ports(layout: Layout) -> list[tuple[float, float]]:
+    """For each arrow where it leaves the upper box and where it meets the lower one, side by side by what is beyond."""
+    above: dict[int, float] = {}
+    below: dict[int, float] = {}
+    for box in layout.boxes.values():
+        leaving = sorted((one for one in layout.links if one.chain[0] is box), key=lambda one: one.chain[1].x)
+        meeting = sorted((one for one in layout.links if one.chain[-1] is box), key=lambda one: one.chain[-2].x)
+        for links, found in ((leaving, above), (meeting, below)):
+            step = min(PORT, (box.width - 2 * PAD) / max(1, len(links)))
+            for at, link in enumerate(links):
+                found[id(link)] = box.x + (at - (len(links) - 1) / 2) * step
+    return [(above[id(link)], below[id(link)]) for link in layout.links]
+
+
+def _path(laid: Laid, layout: Layout, leaves: float, meets: float) -> str:
+    upper, lower = laid.chain[0], laid.chain[-1]
+    stops: list[tuple[float, Item]] = [
+        (leaves, upper),
+        *((item.x, item) for item in laid.chain[1:-1]),
+        (meets, lower),
+    ]
+    start, end = upper.y + upper.height + (2.0 if laid.back else 0.0), lower.y - (0.0 if laid.back else 2.0)
+    parts = [f"M{leaves:.1f} {start:.1f}"]
+    for (x, one), (to, other) in pairwise(stops):
+        bottom = max(layout.bands[one.layer][1], start + STRAIGHT) if one is upper else layout.bands[one.layer][1]
+        top = min(layout.bands[other.layer][0], end - STRAIGHT) if other is lower else layout.bands[other.layer][0]
+        middle = (bottom + top) / 2
+        parts.append(f"V{bottom:.1f}C{x:.1f} {middle:.1f} {to:.1f} {middle:.1f} {to:.1f} {top:.1f}")
+    return "".join([*parts, f"V{end:.1f}"])
+
+
+def _marker(style: str) -> str:
+    name = style.replace(" ", "-")
+    return (
+        f'<marker id="{name}" viewBox="0 0 10 10" refX="8" refY="5" markerWidth="7" markerHeight="7" '
+        f'orient="auto-start-reverse"><path class="{style}" d="M0 1L9 5L0 9z"/></marker>'
+    )
+
+
+def _panels(panels: Sequence[list[Line]], left: float, across: float) -> Iterator[str]:
+    y = 0.0
+    for lines in panels:
+        yield from _box(lines, left, y, "card", across=across)
+        y += _size(lines)[1] + 16.0
