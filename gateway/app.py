@@ -37,6 +37,7 @@ from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, condition_trouble
 from gateway.runtime.recover import keep_sweeping
+from gateway.runtime.screen import Screen
 from gateway.settings import (
     ClientPatience,
     HttpUpstream,
@@ -192,6 +193,7 @@ class Gateway:
     engine: Engine
     book: Book
     reload: Reload
+    screen: Screen
     traced: bool = False
     """Whether somebody is sent spans."""
     session_idle_s: float = IDLE_S
@@ -211,8 +213,10 @@ class Gateway:
             lines += [f"upstream {name}: {trouble}" for trouble in health["troubles"]]
         if any(health["state"] == "starting" for health in self.catalogue.health().values()):
             return lines  # what it offers is not known yet
-        offered = {str(tool["name"]) for tool in self.catalogue.tools()}
+        listed = self.catalogue.tools()
+        offered = {str(tool["name"]) for tool in listed}
         for policy in self.book.policies.loaded():
+            lines += [f"policy {policy.workflow}: {line}" for line in self.screen.news(listed, policy)]
             lines += [
                 f"policy {policy.workflow}: verifier `{name}` asks `{verifier.probe.tool}`, which nobody offers"
                 for name, verifier in policy.verifiers.items()
@@ -267,7 +271,7 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
         asyncio.ensure_future(keep_sweeping(book, engine.carrier)),
     ]
     try:
-        yield Gateway(plan.ledger, catalogue, engine, book, reload)
+        yield Gateway(plan.ledger, catalogue, engine, book, reload, Screen(book.policies))
     finally:
         await engine.carrier.close()
         await _end(keepers)
@@ -313,6 +317,7 @@ def _relay(gateway: Gateway, seal_key: bytes | None) -> Relay:
         clock=gateway.book.clock,
         version=version("counterfoil"),
         seal_key=seal_key,
+        screen=gateway.screen.listed,
         observe=observed if gateway.traced else unobserved,
     )
 

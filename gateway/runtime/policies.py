@@ -68,6 +68,10 @@ class Policies:
         """
         return self._current[workflow or self._default]
 
+    def __contains__(self, workflow: object) -> bool:
+        """Whether a new run may begin under a policy of this workflow."""
+        return workflow in self._current
+
     def loaded(self) -> list[Policy]:
         """The policies that new runs may begin under."""
         return [rules.policy for rules in self._current.values()]

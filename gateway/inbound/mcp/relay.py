@@ -24,7 +24,7 @@ from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.seals import Seals
 from gateway.inbound.mcp.tasks import Tasks
 from gateway.model.canonical import JsonObject
-from gateway.model.offer import CAPABILITY, LIST_METHODS
+from gateway.model.offer import CAPABILITY, LIST_METHODS, Listed
 from gateway.model.party import Party
 from gateway.model.tool import ToolResult
 from gateway.ports import Clock
@@ -48,15 +48,31 @@ Never retry or work around a terminal result: stop and report it. Never repeat a
 the call unchanged. `in_flight`: the call goes on; get its outcome with `gateway__result`."""
 
 Answers = Callable[[Asking], Awaitable[dict[str, Any]]]
+Screened = Callable[[Listed, str | None], Listed]
+"""The tools as agents of a workflow may see them; of the default one for None."""
+
+
+def unscreened(offered: Listed, _: str | None) -> Listed:
+    """As the upstreams send them."""
+    return offered
 
 
 class Relay:
     """Answers requests. One for each transport of a process."""
 
     def __init__(
-        self, gate: Gate, offers: Offers, runs: Runs, seals: Seals, *, version: str, observe: Observe = unobserved
+        self,
+        gate: Gate,
+        offers: Offers,
+        runs: Runs,
+        seals: Seals,
+        *,
+        version: str,
+        observe: Observe = unobserved,
+        screen: Screened = unscreened,
     ) -> None:
         self._offers = offers
+        self._screen = screen
         self._observe = observe
         self._info = {"name": NAME, "title": "Counterfoil", "version": version}
         self._listeners: dict[str, LegacyListener] = {}
@@ -232,6 +248,9 @@ class Relay:
         if asking.params.get("cursor") is not None:
             raise Fault(INVALID_PARAMS, "the list has one page, so no cursor is known")
         offered = await self._offers.listed(kind, asking.party)
+        if kind == "tools":
+            token = asking.exchange.token
+            offered = self._screen(offered, token.workflow if token is not None else None)
         able = CAPABILITY[kind] in self._offers.capabilities(asking.party)
         if kind != "tools" and not offered.items and (offered.absent or not able):
             raise Fault(METHOD_NOT_FOUND, "Method not found", data=asking.method)
@@ -278,10 +297,11 @@ def relay_of(
     version: str,
     seal_key: bytes | None = None,
     observe: Observe = unobserved,
+    screen: Screened = unscreened,
 ) -> Relay:
     """The relay for one transport. Gateways that share `seal_key` know one another's states and tasks."""
     runs, seals = Runs(gate, make_id, clock), Seals(seal_key, clock.now)
-    return Relay(gate, offers, runs, seals, version=version, observe=observe)
+    return Relay(gate, offers, runs, seals, version=version, observe=observe, screen=screen)
 
 
 def _party(session: Session, transport: str) -> Party:
