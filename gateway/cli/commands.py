@@ -11,6 +11,9 @@ from gateway.cli.demo import demo
 from gateway.cli.diagram import diagram
 from gateway.cli.fronts import serve, wrap
 from gateway.cli.init import init
+from gateway.cli.looking import WithServer
+from gateway.cli.pin import pin
+from gateway.cli.registry import registry
 from gateway.cli.resolve import resolve
 from gateway.cli.runs import runs, show
 from gateway.cli.schema import schema
@@ -44,6 +47,8 @@ app.command("snippet")(snippet_)
 app.command()(demo)
 app.command()(check)
 app.command()(diagram)
+app.command(cls=WithServer)(registry)
+app.command(cls=WithServer)(pin)
 app.command()(runs)
 app.command()(show)
 app.command()(resolve)

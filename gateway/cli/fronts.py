@@ -49,7 +49,7 @@ def wrap(
     """Put a gateway in front of one MCP server. Its tools keep their names."""
     from gateway.app import Plan  # noqa: PLC0415 - brings `mcp`, which costs a second
 
-    chosen, source = _policy(policy)
+    chosen, source = policy_at(policy)
     plan = Plan(
         ledger=ledger or default_ledger_url(),
         upstreams=[spec_of(target)],
@@ -129,7 +129,8 @@ def _label(name: str, target: list[str]) -> str:
     return f"{clean or 'server'}-{hashlib.sha256(chr(0).join(target).encode()).hexdigest()[:8]}"
 
 
-def _policy(path: Path | None) -> "tuple[Policy, Source | None]":
+def policy_at(path: Path | None) -> "tuple[Policy, Source | None]":
+    """The policy of the file, or the starter, and where it will come from; ends the command if it cannot be used."""
     from gateway.app import one_policy  # noqa: PLC0415 - loaded by now
     from gateway.outbound.policy_files import starter_policy  # noqa: PLC0415
     from gateway.runtime.policies import condition_trouble  # noqa: PLC0415
