@@ -33,10 +33,12 @@ class Whole:
             for part in _BY_NAME:
                 self._merge(part)
 
-    def problem(self, place: Place, message: str, *, at_key: bool = False) -> Problem:
-        """The problem, placed in the file in which that part stands."""
+    def problem(
+        self, place: Place, message: str, *, at_key: bool = False, within: tuple[int, int] | None = None
+    ) -> Problem:
+        """As `Document.problem`, of the file in which that part stands."""
         document, start = self._origin.get(place[:2], (self._own, place[:2]))
-        return document.problem((*start, *place[2:]), message, at_key=at_key)
+        return document.problem((*start, *place[2:]), message, at_key=at_key, within=within)
 
     def _merge_grants(self) -> None:
         merged: list[Any] = []

@@ -5,12 +5,12 @@ how one is compiled (`CheckCondition`).
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
-from gateway.model.flaws import EXPRESSIONS, FORMULAS, Flaw, Kind, UnknownName, flaws, texts
+from gateway.model.flaws import EXPRESSIONS, FORMULAS, Flaw, Kind, Place, UnknownName, flaws, texts
 from gateway.model.policy import MAX_EXPRESSION, NAME_PATTERN, AccountRule, Policy, Shared
 from gateway.outbound.file_models import did_you_mean, read_as
 from gateway.outbound.included import Whole, included
@@ -27,6 +27,10 @@ class CheckCondition(Protocol):
 
     def __call__(self, expression: str, kind: Kind, gives: Gives = "truth", /) -> tuple[str, int, int] | None:
         """What is wrong with it: message, line and column from 1; None if nothing is."""
+        ...
+
+    def misfits(self, policy: Policy) -> Iterable[tuple[Place, str, int, int]]:
+        """Expressions that are right, and cannot be asked in this policy: place, message, line and column in it."""
         ...
 
 
@@ -111,7 +115,7 @@ def starter_policy(check_condition: CheckCondition) -> Policy:
     Raises: PolicyProblems, if the package is damaged.
     """
     text = resources.files("gateway").joinpath(STARTER).read_text(encoding="utf-8")
-    policy, problems = judged(compose(text, STARTER), check_condition)
+    policy, problems = _workflow(compose(text, STARTER), Watched(), check_condition)
     if policy is None or problems:
         raise PolicyProblems(problems)
     return policy
@@ -168,19 +172,21 @@ def _workflow(
     document: Document, watched: Watched, check_condition: CheckCondition
 ) -> tuple[Policy | None, list[Problem]]:
     shared, unread = included(document, watched)
-    policy, problems = judged(document, check_condition, None if unread else shared)
+    policy, problems = _judged(document, check_condition, None if unread else shared)
     problems += unread
     for one in shared:
         problems += _wrong_with_shared(one, check_condition)
     if problems:
         return None, problems
-    if not shared:
-        return policy, []
-    # INVARIANT: what is right in each file, and fits together, is a policy.
-    return Policy.model_validate_json(json.dumps(Whole(document, shared).value), strict=True), []
+    whole = Whole(document, shared)
+    if policy is None or shared:
+        # INVARIANT: what is right in each file, and fits together, is a policy.
+        policy = Policy.model_validate_json(json.dumps(whole.value), strict=True)
+    found = check_condition.misfits(policy)
+    return policy, [whole.problem(place, told, within=(line, column)) for place, told, line, column in found]
 
 
-def judged(
+def _judged(
     document: Document, check_condition: CheckCondition, shared: Sequence[Document] | None = ()
 ) -> tuple[Policy | None, list[Problem]]:
     """The workflow's own part, and all that is wrong with it: YAML, keys and values, names, expressions.
@@ -233,8 +239,8 @@ def _bad_expressions(document: Document, check_condition: CheckCondition) -> Ite
             yield document.problem(place, wrong[0], within=(wrong[1], wrong[2]))
 
 
-def _expressions(value: Mapping[str, Any]) -> Iterator[tuple[Any, str, Kind, Gives]]:
-    both: tuple[tuple[Mapping[Any, Kind], Gives], ...] = ((EXPRESSIONS, "truth"), (FORMULAS, "value"))
+def _expressions(value: Mapping[str, Any]) -> Iterator[tuple[Place, str, Kind, Gives]]:
+    both: tuple[tuple[Mapping[Place, Kind], Gives], ...] = ((EXPRESSIONS, "truth"), (FORMULAS, "value"))
     for patterns, gives in both:
         for pattern, kind in patterns.items():
             for place, expression in texts(value, pattern):

@@ -1,13 +1,14 @@
 """Which policy judges which run: the one it began under, as long as its text is in the ledger."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from gateway.kernel.conditions import BadCondition, compile_condition, compile_value
+from gateway.kernel.fit import known_tools, misfits
 from gateway.kernel.rules import Rules, compile_rules
 from gateway.model.canonical import Digest, digest_bytes, dump_bytes, parse
-from gateway.model.flaws import Kind
+from gateway.model.flaws import Kind, Place
 from gateway.model.policy import Policy
 from gateway.ports import Ledger
 
@@ -23,15 +24,25 @@ class DefaultVanished(ValueError):
     """The policies to be taken have none for a run that names none."""
 
 
-def condition_trouble(
-    expression: str, kind: Kind, gives: Literal["truth", "value"] = "truth", /
-) -> tuple[str, int, int] | None:
-    """What is wrong with an expression, and where in it (line and column from 1); None if it compiles."""
-    try:
-        _ = compile_condition(expression, kind) if gives == "truth" else compile_value(expression, kind)
-    except BadCondition as error:
-        return error.message, error.line, error.column
-    return None
+class _Trouble:
+    """What is wrong with a policy's expressions, for whoever loads one."""
+
+    def __call__(
+        self, expression: str, kind: Kind, gives: Literal["truth", "value"] = "truth", /
+    ) -> tuple[str, int, int] | None:
+        """What is wrong with an expression, and where in it (line and column from 1); None if it compiles."""
+        try:
+            _ = compile_condition(expression, kind) if gives == "truth" else compile_value(expression, kind)
+        except BadCondition as error:
+            return error.message, error.line, error.column
+        return None
+
+    def misfits(self, policy: Policy) -> Iterable[tuple[Place, str, int, int]]:
+        """Its expressions that cannot be asked of the tools that they are about, as far as it says what those take."""
+        return misfits(policy, known_tools(policy))
+
+
+condition_trouble = _Trouble()
 
 
 def spelled(policy: Policy) -> bytes:

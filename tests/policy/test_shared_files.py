@@ -182,6 +182,24 @@ def test_what_does_not_fit_together_is_judged_over_all_files(tmp_path: Path) -> 
     ]
 
 
+def test_an_expression_is_judged_by_the_schema_that_another_file_tells(tmp_path: Path) -> None:
+    schema = "{type: object, properties: {amount: {type: integer}}, additionalProperties: false}"
+    registry = (
+        f"tools:\n  pay:\n    input: {schema}\n"
+        "    compensation: {tool: back, arguments_from: {id: args.amuont}}\nvalues: {most: 5}\n"
+    )
+    flow = (
+        "workflow: w\ninclude: [registry.yaml]\ntransitions:\n  - name: pay\n    tools: [pay]\n"
+        "    when: [args.amount < values.mots, 'args.amuont < 5']\n"
+    )
+    wrong = "the tool `pay` takes no argument `amuont` (did you mean `amount`?)"
+    assert told(put(tmp_path, w=flow, registry=registry)) == [
+        f"registry.yaml:4:58: tools.pay.compensation.arguments_from.id: {wrong}",
+        "w.yaml:6:33: transitions.0.when.0: the policy has no value named `mots` (did you mean `most`?)",
+        f"w.yaml:6:45: transitions.0.when.1: {wrong}",
+    ]
+
+
 def test_a_whole_number_is_a_cost_and_a_text_is_none(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(
         "workflow: w\ntools: {t: {cost: 1}}\nbudgets: {cost: 2}\n"
