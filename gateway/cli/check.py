@@ -1,6 +1,6 @@
 """`counterfoil check`: are these policies right, can they do what they say, and do they decide what is expected?"""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -14,8 +14,7 @@ from gateway.kernel.rules import compile_rules
 from gateway.model.canonical import digest
 from gateway.model.flaws import Place
 from gateway.model.policy import Policy
-from gateway.outbound.policy_files import PolicyProblem, PolicyProblems, load_folder, load_policy
-from gateway.outbound.yaml_files import read
+from gateway.outbound.policy_files import PolicyProblem, PolicyProblems, load_placed
 from gateway.runtime.cases import mismatch
 from gateway.runtime.policies import condition_trouble
 
@@ -58,7 +57,7 @@ def checked(paths: list[Path], *, strict: bool = False) -> Report:
     problems: list[PolicyProblem] = []
     for path in paths:
         try:
-            loaded += _loaded(path)
+            loaded += load_placed(path, condition_trouble)
         except PolicyProblems as error:
             problems += error.problems
     if problems:
@@ -75,17 +74,6 @@ class Placed(Protocol):
     def problem(self, place: Place, message: str, *, at_key: bool = False) -> PolicyProblem:
         """The message, with file, line and column of that place or of the nearest one around it."""
         ...
-
-
-def _loaded(path: Path) -> Iterator[tuple[Policy, Placed]]:
-    """The policies at a path. Raises: PolicyProblems."""
-    if not path.is_dir():
-        yield load_policy(path, condition_trouble), read(path)
-        return
-    policies = load_folder(path, condition_trouble)
-    documents = {file: read(file) for file in sorted(path.glob("*.yaml")) if not file.name.startswith(".")}
-    files = {document.value["workflow"]: document for document in documents.values() if "workflow" in document.value}
-    yield from ((policy, files[workflow]) for workflow, policy in policies.items())
 
 
 def _spot(placed: Placed, place: Place, *, in_key: bool = False) -> Spot:

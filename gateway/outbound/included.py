@@ -22,6 +22,8 @@ class Whole:
     """A workflow and what it includes, merged: its own entries first, then those of each file in turn."""
 
     def __init__(self, own: Document, shared: list[Document]) -> None:
+        self.file = own.file
+        """Of the workflow."""
         self._own = own
         self._documents = [own, *shared]
         self._origin: dict[Place, tuple[Document, Place]] = {}

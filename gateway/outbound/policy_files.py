@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from gateway.model.flaws import EXPRESSIONS, FORMULAS, Flaw, Kind, Place, UnknownName, flaws, texts
 from gateway.model.policy import MAX_EXPRESSION, NAME_PATTERN, AccountRule, Policy, Shared
@@ -53,6 +53,14 @@ class PolicyProblems(Problems):
 # --- what can be loaded ---------------------------------------------------------------------------------------------
 
 
+class Loaded(NamedTuple):
+    """A policy that can be used."""
+
+    policy: Policy
+    whole: Whole
+    """Where its parts stand, in its own file and those that it includes."""
+
+
 def load_policy(path: Path, check_condition: CheckCondition, watched: Watched | None = None) -> Policy:
     """The policy of one file, with what it includes.
 
@@ -60,12 +68,10 @@ def load_policy(path: Path, check_condition: CheckCondition, watched: Watched | 
     """
     watched = watched or Watched(pipes=True)
     try:
-        policy, problems = _workflow(watched.read(path), watched, check_condition)
+        document = watched.read(path)
     except Problems as error:
         raise PolicyProblems(list(error.problems)) from None
-    if policy is None or problems:
-        raise PolicyProblems(problems)
-    return policy
+    return _usable(document, watched, check_condition).policy
 
 
 def load_folder(path: Path, check_condition: CheckCondition, watched: Watched | None = None) -> dict[str, Policy]:
@@ -73,40 +79,43 @@ def load_folder(path: Path, check_condition: CheckCondition, watched: Watched | 
 
     Raises: PolicyProblems, with all that is wrong with any of them, with two of one workflow, or with none at all.
     """
+    found = _folder(path, watched or Watched(pipes=True), check_condition)
+    return {workflow: one.policy for workflow, one in found.items()}
+
+
+def load_placed(path: Path, check_condition: CheckCondition, watched: Watched | None = None) -> list[Loaded]:
+    """The policies at a path: those of a folder, that of a file, none of a shared file that is right.
+
+    Raises: PolicyProblems, as `load_folder`.
+    """
     watched = watched or Watched(pipes=True)
-    found: dict[str, tuple[Path, Policy]] = {}
+    if path.is_dir():
+        return list(_folder(path, watched, check_condition).values())
+    loaded, problems = _any(path, watched, check_condition)
+    if problems:
+        raise PolicyProblems(problems)
+    return [] if loaded is None else [loaded]
+
+
+def _folder(path: Path, watched: Watched, check_condition: CheckCondition) -> dict[str, Loaded]:
+    found: dict[str, Loaded] = {}
     problems: list[Problem] = []
     for file in _listed(path, watched):
-        policy, wrong = _any(file, watched, check_condition)
+        loaded, wrong = _any(file, watched, check_condition)
         problems += wrong
-        if policy is None:
+        if loaded is None:
             continue
-        if policy.workflow in found:
-            first = found[policy.workflow][0]
-            problems.append(
-                Problem(str(file), 1, 1, "workflow", f"`{policy.workflow}` is the workflow of `{first}` too")
-            )
+        workflow = loaded.policy.workflow
+        if workflow in found:
+            first = found[workflow].whole.file
+            problems.append(Problem(str(file), 1, 1, "workflow", f"`{workflow}` is the workflow of `{first}` too"))
         else:
-            found[policy.workflow] = (file, policy)
+            found[workflow] = loaded
     if not found and not problems:
         problems.append(Problem(str(path), 1, 1, "", "holds files to be shared, and no policy that has a `workflow`"))
     if problems:
         raise PolicyProblems(problems)
-    return {workflow: policy for workflow, (_, policy) in found.items()}
-
-
-def load(path: Path, check_condition: CheckCondition, watched: Watched | None = None) -> dict[str, Policy]:
-    """The policies at a path, by workflow: those of a folder, that of a file, none of a shared file that is right.
-
-    Raises: PolicyProblems.
-    """
-    watched = watched or Watched(pipes=True)
-    if path.is_dir():
-        return load_folder(path, check_condition, watched)
-    policy, problems = _any(path, watched, check_condition)
-    if problems:
-        raise PolicyProblems(problems)
-    return {} if policy is None else {policy.workflow: policy}
+    return found
 
 
 def starter_policy(check_condition: CheckCondition) -> Policy:
@@ -115,10 +124,7 @@ def starter_policy(check_condition: CheckCondition) -> Policy:
     Raises: PolicyProblems, if the package is damaged.
     """
     text = resources.files("gateway").joinpath(STARTER).read_text(encoding="utf-8")
-    policy, problems = _workflow(compose(text, STARTER), Watched(), check_condition)
-    if policy is None or problems:
-        raise PolicyProblems(problems)
-    return policy
+    return _usable(compose(text, STARTER), Watched(), check_condition).policy
 
 
 def policy_schema() -> dict[str, Any]:
@@ -151,7 +157,7 @@ def _listed(folder: Path, watched: Watched) -> list[Path]:
     return listed
 
 
-def _any(path: Path, watched: Watched, check_condition: CheckCondition) -> tuple[Policy | None, list[Problem]]:
+def _any(path: Path, watched: Watched, check_condition: CheckCondition) -> tuple[Loaded | None, list[Problem]]:
     """The policy, None for a shared file, and all that is wrong."""
     try:
         document = watched.read(path)
@@ -162,6 +168,14 @@ def _any(path: Path, watched: Watched, check_condition: CheckCondition) -> tuple
     return _workflow(document, watched, check_condition)
 
 
+def _usable(document: Document, watched: Watched, check_condition: CheckCondition) -> Loaded:
+    """The policy. Raises: PolicyProblems."""
+    loaded, problems = _workflow(document, watched, check_condition)
+    if loaded is None or problems:
+        raise PolicyProblems(problems)
+    return loaded
+
+
 def _is_shared(value: Any) -> bool:
     """Whether it is meant to be included; a file that has anything of a workflow is one, and lacks its name."""
     keys = set(value) if isinstance(value, Mapping) else None
@@ -170,7 +184,7 @@ def _is_shared(value: Any) -> bool:
 
 def _workflow(
     document: Document, watched: Watched, check_condition: CheckCondition
-) -> tuple[Policy | None, list[Problem]]:
+) -> tuple[Loaded | None, list[Problem]]:
     shared, unread = included(document, watched)
     policy, problems = _judged(document, check_condition, None if unread else shared)
     problems += unread
@@ -183,7 +197,8 @@ def _workflow(
         # INVARIANT: what is right in each file, and fits together, is a policy.
         policy = Policy.model_validate_json(json.dumps(whole.value), strict=True)
     found = check_condition.misfits(policy)
-    return policy, [whole.problem(place, told, within=(line, column)) for place, told, line, column in found]
+    problems = [whole.problem(place, told, within=(line, column)) for place, told, line, column in found]
+    return Loaded(policy, whole), problems
 
 
 def _judged(

@@ -10,7 +10,7 @@ from gateway.cli.commands import app
 from gateway.model.canonical import digest_bytes
 from gateway.model.policy import Policy
 from gateway.outbound.ledger.memory import MemoryLedger
-from gateway.outbound.policy_files import PolicyProblems, load, load_folder, load_policy, shared_schema
+from gateway.outbound.policy_files import PolicyProblems, load_folder, load_placed, load_policy, shared_schema
 from gateway.runtime.policies import Policies, condition_trouble, spelled
 
 FLOW = """
@@ -87,7 +87,17 @@ async def test_what_a_run_is_judged_by_can_be_had_from_the_ledger_alone_in_its_o
 def test_a_folder_has_shared_files_beside_its_workflows(tmp_path: Path) -> None:
     folder = whole(tmp_path, registry=REGISTRY, empty="{}")
     assert list(load_folder(folder, condition_trouble)) == ["w"]
-    assert load(folder / "registry.yaml", condition_trouble) == {}
+    assert load_placed(folder / "registry.yaml", condition_trouble) == []
+    (one,) = load_placed(folder / "w.yaml", condition_trouble)
+    (same,) = load_placed(folder, condition_trouble)
+    assert one.policy == same.policy == loaded(folder)
+    places = [("tools", "own"), ("tools", "fs__read_*"), ("accounts", "team-day", "limit"), ("grants", 1, "principal")]
+    assert [str(one.whole.problem(place, "here")).replace(f"{folder}/", "") for place in places] == [
+        "w.yaml:5:14: tools.own: here",
+        "shared/registry.yaml:3:23: tools.fs__read_*: here",
+        f"{tmp_path}/accounts.yaml:1:30: accounts.team-day.limit: here",
+        "shared/registry.yaml:2:22: grants.0.principal: here",
+    ]
 
 
 @pytest.mark.parametrize(
