@@ -57,23 +57,24 @@ class Messages:
         self.known[full] = Message(path, part, names, part.open)
         form = self._file.message_type.add(name=full.rpartition(".")[2])
         form.options.deprecated_legacy_json_field_conflicts = True  # `a_b` beside `aB`; nobody spells it as JSON here
-        for name, known in part.fields.items():
+        for number, (name, known) in enumerate(part.fields.items(), 1):
             spelled = field_name(name)
-            if spelled not in names:
-                names[spelled] = name
-                self._field(form, spelled, len(names), known, f"{path}.{name[:64]}")
+            names[spelled] = name
+            self._field(form, spelled, number, known, f"{path}.{name[:64]}")
         return full
 
     def pool(self) -> Any:
-        """All of them, for the engine."""
+        """All of them, for the engine.
+
+        Raises: TypeError if they cannot be had: too many fields, or two of one name.
+        """
         pool = descriptor_pool.DescriptorPool()
         pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
         pool.AddSerializedFile(self._file.SerializeToString())
         return pool
 
     def _field(self, form: Any, name: str, number: int, part: Part, path: str) -> None:
-        place = number if number < _RESERVED.start else number + len(_RESERVED)
-        made = form.field.add(name=name, number=place, label=_Field.LABEL_OPTIONAL)
+        made = form.field.add(name=name, number=number, label=_Field.LABEL_OPTIONAL)
         if part.kind == "array":
             made.label = _Field.LABEL_REPEATED
             part, path = part.items or Part(), f"{path}[…]"
@@ -85,7 +86,3 @@ class Messages:
             made.type_name = f".{self.add(path, part)}"
         else:
             made.type_name = f".google.protobuf.{'Struct' if part.kind == 'object' else 'Value'}"
-
-
-_RESERVED = range(19_000, 20_000)
-"""Field numbers that protobuf keeps for itself."""

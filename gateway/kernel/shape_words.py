@@ -130,7 +130,7 @@ def _class(type_: str) -> str:
 
 
 def _may_equal(one: str, other: str) -> bool:
-    unsure = {"dyn", "null", "error"}
+    unsure = {"dyn", "null"}
     return one == other or one in unsure or other in unsure
 
 
@@ -140,8 +140,6 @@ def _never(function: str, types: list[str]) -> bool:
     What is a double here may be an integer, for JSON has but one kind of number.
     """
     classes = [_class(one) for one in types]
-    if "error" in classes:
-        return False
     match function, classes:
         case (("_==_" | "_!=_"), [one, other]):
             return not _may_equal(one, other)
@@ -157,7 +155,7 @@ def _never(function: str, types: list[str]) -> bool:
         case _ if function in _NUMERIC:
             return classes != ["number"] * len(classes) and classes != ["list", "list"]
         case _:
-            return "map" not in classes and not any("double" in one or "shape." in one for one in types)
+            return not any("double" in one or "shape." in one for one in types)
 
 
 _NUMERIC = frozenset({"_<_", "_<=_", "_>_", "_>=_", "_+_", "_-_", "_*_", "_/_", "_%_", "-_"})
