@@ -39,8 +39,10 @@ class Function:
     """Types that it takes and type that it gives, as CEL writes them; one pair for each overload."""
     run: Callable[..., Any]
     """Pure and total but for `Unjudged`."""
-    literals: Mapping[int, Callable[[Any], object]] = field(default_factory=lambda: MappingProxyType({}))
-    """By place: raises `Unjudged` if a constant there is none that the function can take."""
+    literals: Mapping[int | tuple[int, int], Callable[[Any], object]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """By place, or by place and count of arguments: raises `Unjudged` if a constant there is none that it can take."""
     fixed: frozenset[int] = frozenset()
     """Places that only a constant may take."""
     prepare: Callable[[], object] = lambda: None

@@ -48,17 +48,16 @@ def literal_flaw(expression: str, constant: Callable[[str], Any]) -> tuple[str, 
         call.function.prepare()
         for place, tokens in enumerate(call.arguments):
             try:
-                _check(call.function, place, tokens, expression, constant)
+                _check(call, place, expression, constant)
             except Unjudged as why:
                 start = tokens[0].start
                 return why.reason, expression.count("\n", 0, start) + 1, start - expression.rfind("\n", 0, start)
     return None
 
 
-def _check(
-    function: Function, place: int, tokens: tuple[Token, ...], expression: str, constant: Callable[[str], Any]
-) -> None:
-    check = function.literals.get(place)
+def _check(call: Call, place: int, expression: str, constant: Callable[[str], Any]) -> None:
+    function, tokens = call.function, call.arguments[place]
+    check = function.literals.get(place) or function.literals.get((place, len(call.arguments)))
     if check is None:
         return
     if all(token.kind in {"text", "number"} or token.text in set("[]{},:") for token in tokens):

@@ -16,10 +16,14 @@ def at_most(amount: float | str, limit: str) -> bool:
 
 def at_most_in(amount: float | str, currency: str, limits: Mapping[Any, Any]) -> bool:
     """Whether it is the limit of its currency or less; a currency without a limit is never."""
-    if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):  # noqa: PLR2004
-        raise Unjudged("the currency is no code of three capital letters")  # [ISO 4217]
+    _code(currency)
     found = _amount(amount)
     return currency in limits and found <= _limit(limits[currency])
+
+
+def _code(currency: str) -> None:
+    if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):  # noqa: PLR2004
+        raise Unjudged("the currency is no code of three capital letters")  # [ISO 4217]
 
 
 def _amount(amount: float | str) -> Decimal:
@@ -60,6 +64,6 @@ FUNCTIONS = (
             *(((amount, "string", "map(string, string)"), "bool") for amount in _AMOUNTS),
         ),
         lambda amount, *others: at_most(amount, *others) if len(others) == 1 else at_most_in(amount, *others),
-        {1: lambda limit: _decimal(str(limit), "the limit"), 2: _limits},
+        {(1, 2): lambda limit: _decimal(str(limit), "the limit"), (1, 3): lambda code: _code(str(code)), 2: _limits},
     ),
 )

@@ -8,6 +8,7 @@ one disk and another file on the next. Sources: CWE-22, CWE-41, CWE-178; git CVE
 
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from gateway.kernel.objects.globs import fits
@@ -108,6 +109,7 @@ def _within(path: Path, root: Path) -> bool:
     return False
 
 
+@lru_cache(maxsize=256)  # roots stand in policies: a few, asked about at every call
 def _root(root: str) -> Path:
     try:
         return read(root)
@@ -139,6 +141,7 @@ def _step_fits(pattern: str, step: str) -> bool:
     return fits(pattern, step, lambda one, char: one in {char, "?"}, "*")
 
 
+@lru_cache(maxsize=256)
 def _pattern(pattern: str) -> _Pattern:
     """Where it is anchored ("absolute", "relative", or "any" if it begins with `**`), and its steps."""
     bounded(pattern, "the pattern", MAX_PATH)

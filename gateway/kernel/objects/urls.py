@@ -6,6 +6,7 @@ backslashes, tabs, missing slashes and numbers for hosts, and attacks live in be
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -95,6 +96,7 @@ def on_host(url: str, hosts: str | list[str]) -> bool:
     return any_of(lambda one: found.endswith(one[1:]) if one.startswith("*.") else found == one, patterns)
 
 
+@lru_cache(maxsize=256)  # hosts stand in policies: a few, asked about at every call
 def _pattern(pattern: str) -> str:
     star = "*." if pattern.startswith("*.") else ""
     try:

@@ -90,6 +90,11 @@ def test_a_limit_may_depend_on_the_currency(amount: object, currency: object, ex
     assert judged('money.at_most(args.a, args.b, {"EUR": "500", "USD": "550"})', amount, currency) == expected
 
 
+def test_a_currency_may_be_constant() -> None:
+    assert judged('money.at_most(args.a, "EUR", {"EUR": "500"})', 500) is True
+    assert judged('money.at_most(args.a, "USD", {"EUR": "500"})', 500) is False
+
+
 def test_limits_from_elsewhere_are_read_as_amounts() -> None:
     assert judged("money.at_most(args.a, args.b, args.c)", 5, "EUR", {"EUR": 5}) is True
     assert judged("money.at_most(args.a, args.b, args.c)", 6, "EUR", {"EUR": 5.5}) is False

@@ -122,6 +122,7 @@ def test_a_key_of_an_argument_cannot_pose_as_a_refusal() -> None:
         ('money.at_most(args.a, "1e3")', 23, "the limit is no plain decimal number"),
         ('money.at_most(args.a, args.b, {"EUR": "5,0"})', 31, "the limit is no plain decimal number"),
         ('money.at_most(args.a, args.b, {"eur": "5"})', 31, "the currency is no code of three capital letters"),
+        ('money.at_most(args.a, "EURO", {"EUR": "5"})', 23, "the currency is no code of three capital letters"),
         ('repo.slug(args.a, "git hub") == ""', 19, "the host is no name and no address"),
         ('time.date(now, "Europe/Berlim") == ""', 16, "there is no time zone `Europe/Berlim`"),
         ('time.date(now, "../../etc/passwd") == ""', 16, "there is no time zone `../../etc/passwd`"),
