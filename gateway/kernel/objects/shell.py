@@ -16,12 +16,15 @@ MAX_LINE = 4_096
 """
 
 _WRAPPERS = (
-    ". ash bash builtin busybox chroot command coproc csh dash doas env eval exec fish flock ionice ksh "
-    "nice nohup nsenter parallel rbash runuser script setpriv setsid sh source ssh stdbuf strace su sudo "
-    "systemd-run taskset tcsh time timeout trap unbuffer unshare watch xargs zsh "
+    ". alias ash bash bind builtin busybox chroot command complete coproc csh dash doas enable env eval "
+    "exec fc fish flock hash ionice ksh mapfile nice nohup nsenter parallel rbash readarray runuser "
+    "script setpriv setsid sh shopt source ssh stdbuf strace su sudo systemd-run taskset tcsh time "
+    "timeout trap unbuffer unshare watch xargs zsh "
 )
 WRAPPERS = frozenset(_WRAPPERS.split())
-"""Commands whose arguments are commands. Many more can run one (`find -exec`, `git -c`, `make`, every interpreter)."""
+"""Commands whose arguments are commands, or that change what a name runs. Many more can run one: `find -exec`,
+`git -c`, `make`, every interpreter.
+"""
 _RUNNING = {"find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}), "fd": frozenset({"-x", "-X", "--exec"})}
 
 _JOINTS = frozenset({"program", "list", "pipeline"})

@@ -171,6 +171,8 @@ def _fits(node: Any, statement: Any, kind: str) -> bool:
     name = _name(node)
     if kind in _DEFINING:
         return name not in _OPAQUE
+    if name == "WithTableHint":
+        return all(hint.name.lower() in {"nolock", "readuncommitted"} for hint in node.expressions)
     if name == "PropertyEQ":
         return _name(node.parent) == "Struct"  # elsewhere it sets a variable
     return (

@@ -8,7 +8,8 @@ MAX_DEPTH = 48
 
 def refuse_parting(text: str, dialect: str) -> None:
     """Raises `Unjudged` if the text has what the two read differently, by its looks: it may stand in a text, too."""
-    if hides(text.translate({9: " ", 10: " ", 13: " "})):
+    # A return alone ends a line, and with it a comment, for some.
+    if hides(text.replace("\r\n", " ").translate({9: " ", 10: " "})):
         raise Unjudged("the statement has characters that cannot be seen")
     low = text.lower()
     if "/*!" in text or "/*m!" in low or "/*+" in text or "--+" in text:
@@ -19,8 +20,8 @@ def refuse_parting(text: str, dialect: str) -> None:
         raise Unjudged("the statement has `--` without a space behind it, which is a comment only to some")
     if any(pair in text for pair in ("\\'", '\\"', "\\`")):
         raise Unjudged("the statement has a backslash before a quote")
-    if _dollar_quoted(text) or "u&'" in low or 'u&"' in low:
-        raise Unjudged("the statement has a dollar quote or a Unicode escape")
+    if _dollar_quoted(text) or "u&'" in low or 'u&"' in low or (dialect == "oracle" and "q'" in low):
+        raise Unjudged("the statement has a quote of a rare kind")
     if _depth(text) > MAX_DEPTH:
         raise Unjudged("the statement is nested too deeply, or cannot be parsed")
 

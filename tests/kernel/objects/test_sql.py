@@ -13,7 +13,7 @@ HINT = "the statement has a comment that the database may execute"
 NEST = "the statement has a comment within a comment, or one that does not end"
 DASHES = "the statement has `--` without a space behind it, which is a comment only to some"
 QUOTE = "the statement has a backslash before a quote"
-DOLLAR = "the statement has a dollar quote or a Unicode escape"
+DOLLAR = "the statement has a quote of a rare kind"
 HIDDEN = "the statement has characters that cannot be seen"
 WORD = "a name in the statement is a word that begins another"
 
@@ -124,6 +124,14 @@ WORD = "a name in the statement is a word that begins another"
         ("postgres", "select $x$ a $x$", DOLLAR),
         ("postgres", 'select * from U&"\\0075sers"', DOLLAR),
         ("postgres", "select u&'\\0041'", DOLLAR),
+        ("oracle", "select q'[']' from dual", DOLLAR),
+        ("postgres", "select 1 -- a\r; drop table t", HIDDEN),
+        ("postgres", "select 1 -- a\r\n, 2", True),
+        ("tsql", "select * from t with (tablockx)", PART),
+        ("tsql", "select next value for s", PART),
+        ("mysql", "select 1 into dumpfile '/x'", PARSED),
+        ("mysql", "select 1 into @x", False),
+        ("sqlite", "select * from pragma_table_info('t')", CALLS),
         ("postgres", "select 1\u200b", HIDDEN),
         ("postgres", "select\u00a01", HIDDEN),
         ("postgres", "select 1\u2028; drop table t", HIDDEN),
