@@ -143,7 +143,13 @@ def _literal(text: str) -> bool:
 
 def _harmless(redirect: Any) -> None:
     """Refuses all but `2>&1` and its like, and what goes to /dev/null."""
-    children = [child for child in redirect.children if child.type != "file_descriptor"]
+    # The grammar takes the end of a word for a descriptor: `ls -2>&1` has the option `-2`.
+    first, *rest = redirect.children
+    if first.type == "file_descriptor" and (
+        not first.text.isdigit() or redirect.prev_sibling.end_byte == first.start_byte
+    ):
+        raise Unjudged("the command line is more than plain words can say")
+    children = rest if first.type == "file_descriptor" else [first, *rest]
     if redirect.type == "file_redirect" and len(children) == 2:  # noqa: PLR2004 - an arrow and where it points
         arrow, target = children[0].type, children[1].text
         if (arrow == ">&" and target in {b"1", b"2"}) or (arrow in {">", ">>", "&>"} and target == b"/dev/null"):

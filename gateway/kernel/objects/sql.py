@@ -291,25 +291,22 @@ def _narrows(condition: Any) -> bool:
         if any(side is settles for side in found):
             return settles
         return _sure(next((side for side in found if isinstance(side, Unjudged)), not settles))
-    if name in _COMPARING:
-        one, other = condition.this, condition.expression
-        columns = [_name(side) == "Column" for side in (one, other)]
-        if (
-            any(columns)
-            and one != other
-            and all(c or _name(s) in _VALUES for c, s in zip(columns, (one, other), strict=True))
-        ):
-            return True
+    if name in _COMPARING and _compares(condition.this, condition.expression):
+        return True
     if name in {"In", "Between"} and _name(condition.this) == "Column" and not condition.args.get("query"):
         values = [child for child in condition.iter_expressions() if child is not condition.this]
         if all(_name(value) in _VALUES for value in values):
             return True
-    if (
-        next(condition.find_all(_sqlglot().exp.Column), None) is None
-        and next(condition.find_all(_sqlglot().exp.Query), None) is None
-    ):
+    if condition.find(_sqlglot().exp.Column, _sqlglot().exp.Query) is None:
         return False
     raise Unjudged("a condition of the statement is not of a simple kind")
+
+
+def _compares(one: Any, other: Any) -> bool:
+    """Whether a column is compared with a value, or with a column of another table."""
+    if _name(one) == _name(other) == "Column":
+        return bool(one.table and other.table) and one.table.lower() != other.table.lower()
+    return {_name(one), _name(other)} - _VALUES == {"Column"}
 
 
 _VALUES = frozenset({"Literal", "Placeholder", "Parameter", "Null", "Neg", "Cast", "CurrentDate", "CurrentTimestamp"})

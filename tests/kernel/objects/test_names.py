@@ -45,6 +45,7 @@ FULL = "the part after the `@` is no full name of a host"
         ("=?utf-8?q?ada=40evil.org?=@example.com", True),
         ("ada@[127.0.0.1]", "the host is no address"),
         ("ada@[::1]", FULL),
+        ("ada@[fe80::1%x]", "the host names a zone of the network"),
         ("ada@127.0.0.1", FULL),
         ("ada@localhost", FULL),
         ("ada@example.com.", FULL),

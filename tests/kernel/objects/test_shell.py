@@ -1,6 +1,12 @@
-import pytest
+import subprocess
+from pathlib import Path
 
-from gateway.kernel.objects.shell import WRAPPERS
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway.kernel.objects.judged import Unjudged
+from gateway.kernel.objects.shell import WRAPPERS, read
 from tests.kernel.objects import Judged, judged
 
 MORE = "the command line is more than plain words can say"
@@ -79,6 +85,13 @@ NO_NAME = "a command has no plain name"
         ("l\\s", REPLACED),
         ("ls a\\ b", REPLACED),
         ("ls a\\\nb", MORE),
+        ("ls \\\n", PARSED),
+        ("ls \"\"''", True),
+        ("ls ''_$}", MORE),  # one word to bash, and several to the grammar
+        ("ls > /dev/null x", TO),
+        ("ls -2>&1", MORE),
+        ("ls -f2> /dev/null", MORE),
+        ("> /dev/null ls", MORE),
         ("ls !!", REPLACED),
         ("ls > x", TO),
         ("ls >> x", TO),
@@ -178,3 +191,29 @@ def test_words_are_told_without_their_quotes() -> None:
 def test_names_that_are_listed_are_texts() -> None:
     assert judged("shell.runs_only(args.a, args.b)", "ls", ["ls", 1]) == "not all commands are texts"
     assert judged("shell.runs_only(args.a, args.b)", "ls", []) is False
+
+
+BASH = Path("/bin/bash")
+PIECES = [*"ab5 -_./=+:,@%^#~'\"\n;|&>\u00e9!\\\t", "ls ", "2>&1", " >/dev/null ", "&&", "''", '""']
+PIECES += ["a'b'", '"c d"', "5a", "~1", "-2"]
+
+
+@pytest.mark.skipif(not BASH.exists(), reason="needs bash, to ask it")
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=9))
+def test_bash_itself_finds_the_same_words(pieces: list[str], tmp_path: Path) -> None:
+    line = "ls " + "".join(pieces)
+    try:
+        found, _ = read(line)
+    except Unjudged:
+        return
+    if any(command[0] != "ls" for command in found):
+        return  # nothing but our own function is ever run
+    told = tmp_path / "told"
+    told.write_bytes(b"")
+    # One write for each command: those of a pipeline run at once.
+    ours = 'ls() { local IFS=$\'\\037\'; set -- ls "$@"; printf "%s\\037\\036" "$*" >> "$OUT"; }\n'
+    env = {"OUT": str(told), "PATH": ""}
+    subprocess.run([BASH, "-c", ours + line], cwd=tmp_path, env=env, capture_output=True, timeout=10, check=False)
+    words = [tuple(one.split("\037")[:-1]) for one in told.read_text("utf-8").split("\036")[:-1]]
+    assert sorted(words) == sorted(found)
