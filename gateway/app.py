@@ -264,14 +264,20 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     options = replace(plan.options, approve_at=approve_at, settle_at=settle_at)
     book = Book(ledger, Policies(ledger, plan.policies, plan.default), plan.clock, options)
     engine = Engine(book, catalogue)
-    reload = Reload(plan.source, book.policies, plan.clock)
+    screen = Screen(book.policies)
+
+    def replaced() -> None:
+        if screen.is_another():
+            catalogue.shown_anew("tools")
+
+    reload = Reload(plan.source, book.policies, plan.clock, replaced)
     keepers = [
         asyncio.ensure_future(reload.keep()),
         asyncio.ensure_future(engine.carrier.keep_leases()),
         asyncio.ensure_future(keep_sweeping(book, engine.carrier)),
     ]
     try:
-        yield Gateway(plan.ledger, catalogue, engine, book, reload, Screen(book.policies))
+        yield Gateway(plan.ledger, catalogue, engine, book, reload, screen)
     finally:
         await engine.carrier.close()
         await _end(keepers)

@@ -53,8 +53,11 @@ def first(load: Load) -> tuple[Mapping[str, Policy], Source]:
 class Reload:
     """Keeps the policies as their files say. One for each process."""
 
-    def __init__(self, source: Source | None, policies: Policies, clock: Clock) -> None:
+    def __init__(
+        self, source: Source | None, policies: Policies, clock: Clock, replaced: Callable[[], None] = lambda: None
+    ) -> None:
         self._source = source
+        self._replaced = replaced
         self._policies = policies
         self._clock = clock
         self._read = source.read if source is not None else Watched()
@@ -138,6 +141,7 @@ class Reload:
         self.loaded_at = utc(self._clock.now())
         if now != before:
             _LOG.info("taken anew; in force for new runs: %s", _named(now))
+            self._replaced()
         elif known or asked:
             _LOG.info("the files say what is in force: %s", _named(now))
 

@@ -31,6 +31,18 @@ class Screen:
         self._policies = policies
         self._shown: dict[tuple[int, str], tuple[Listed, Listed]] = {}
         self._told: set[str] = set()
+        self._standards = self._standard()
+
+    def is_another(self) -> bool:
+        """Whether policies that were loaded since this was last asked may show other tools than those before them."""
+        before, self._standards = self._standards, self._standard()
+        return before != self._standards
+
+    def _standard(self) -> dict[str, tuple[object, ...]]:
+        return {
+            policy.workflow: (policy.mode, policy.unpinned, {name: was.digest for name, was in policy.pins.items()})
+            for policy in self._policies.loaded()
+        }
 
     def listed(self, offered: Listed, workflow: str | None) -> Listed:
         """The list as agents of this workflow see it; of the default one for None, and for one that is not loaded.

@@ -210,6 +210,25 @@ async def test_a_running_gateway_withholds_what_changed_and_lists_what_was_pinne
         assert await window.hear("^counterfoil: policy careful: (.*)") == withheld
 
 
+@pytest.mark.anyio
+async def test_a_tool_that_is_pinned_again_is_listed_and_called_by_the_clients_that_are_there(tmp_path: Path) -> None:
+    pins, policy = tmp_path / "pins.yaml", tmp_path / "careful.yaml"
+    write_pins(pins, {"echo": Pin(digest=pin(ECHO), definition=pinned_part(ECHO))})
+    policy.write_text(POLICY.replace("annotations:", "include: [pins.yaml]\nmigrate: true\nannotations:", 1))
+    server = offer(tmp_path, POISONED)
+    async with counterfoil("wrap", "--policy", str(policy), *ledger_of(tmp_path), "--", *server) as window:
+        await window.codex()
+        assert (await window.request("tools/list"))["result"]["tools"][0] == ECHO
+        assert (await window.call("echo", {}))["structuredContent"]["outcome"] == "tool_withheld"
+        write_pins(pins, {"echo": Pin(digest=pin(POISONED), definition=pinned_part(POISONED))})
+        assert window.process.stdout is not None
+        with anyio.fail_after(LIMIT_S):
+            word = await window.process.stdout.readline()
+        assert json.loads(word) == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        assert (await window.request("tools/list"))["result"]["tools"][0] == POISONED
+        assert (await window.call("echo", {}))["content"] == [{"type": "text", "text": '["echo", {}]'}]
+
+
 NO_TERMINAL = "nothing is written without a terminal to ask at, or `--yes`"
 
 

@@ -103,3 +103,19 @@ def test_a_server_that_changes_for_ever_fills_no_memory() -> None:
         watch.listed(Listed([{**ECHO, "description": str(number)}]), None)
     assert len(watch._told) <= 1_000
     assert len(watch._shown) <= 2_000
+
+
+def test_policies_that_are_loaded_anew_show_other_tools_only_if_they_pin_others() -> None:
+    policies = Policies(MemoryLedger(), {"w": policy("w", pins=pins(echo=ECHO))}, "w")
+    watch = Screen(policies)
+    anew: list[tuple[dict[str, Any], bool]] = [
+        ({"pins": pins(echo=ECHO), "description": "as before"}, False),
+        ({"pins": pins(echo=POISONED)}, True),
+        ({"pins": pins(echo=POISONED), "unpinned": "withhold"}, True),
+        ({"pins": pins(echo=POISONED), "unpinned": "withhold", "mode": "observe"}, True),
+        ({}, True),
+    ]
+    for more, is_another in anew:
+        policies.replace(policies.prepare({"w": policy("w", **more)}))
+        assert watch.is_another() is is_another
+        assert watch.is_another() is False

@@ -59,6 +59,7 @@ class Catalogue:
         self._troubles = Troubles()
         self._closing: asyncio.Future[None] | None = None
         self._hearing = Hearing()
+        self.shown_anew = self._hearing.shown_anew
         hooks = Hooks(changed=self._changed, told=self._hearing.told, asked=self._hearing.asked)
         self._upstreams = {
             spec.name: Upstream(spec, client, spec.patience or patience, hooks=hooks, sole=sole) for spec in specs

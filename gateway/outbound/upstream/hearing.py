@@ -67,6 +67,11 @@ class Hearing:
         for listener in self._of(link):
             listener.changed(kind)
 
+    def shown_anew(self, kind: Kind) -> None:
+        """Agents are shown another list than before, though no server's is another: all who listen are told."""
+        for listener in list(self._listeners):
+            listener.changed(kind)
+
     def told(self, link: Link, method: str, params: Mapping[str, Any]) -> None:
         """A notification that belongs to no call."""
         for listener, subscribed in list(self._listeners.items()):
