@@ -6,6 +6,8 @@ pydantic judges each part of a policy for itself; here stands what one part must
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
+from gateway.model.canonical import NotStrictJson, digest
+
 Place: TypeAlias = tuple[str | int, ...]
 """Steps from the root of a file's value to one of its parts."""
 
@@ -144,6 +146,20 @@ def flaws(policy: Mapping[str, Any]) -> Iterator[Flaw]:
     for index, transition in parts(policy, ("transitions", "*")):
         if "verification_failed" in _keys(_get(transition, "on")) and _get(transition, "verify") is None:
             yield UselessEdge((*index, "on", "verification_failed"))
+    yield from (Flaw((*place, "digest"), UNTRUE) for place, pin in parts(policy, ("pins", "*")) if _is_untrue(pin))
+
+
+UNTRUE = "is not the digest of this definition: a review of the file would approve what it does not show"
+
+
+def _is_untrue(pin: Any) -> bool:
+    definition, cited = _get(pin, "definition"), _get(pin, "digest")
+    if not isinstance(definition, Mapping) or not isinstance(cited, str):
+        return False  # told already
+    try:
+        return digest(definition, b"") != cited
+    except NotStrictJson:
+        return True
 
 
 def parts(whole: Any, pattern: Place, place: Place = ()) -> Iterator[tuple[Place, Any]]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.kernel.approve import answer
 from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import CHECKS, decide
-from gateway.kernel.registry import pin
+from gateway.kernel.registry import pin, pinned_part
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
 from gateway.model.canonical import digest
@@ -44,8 +44,8 @@ from gateway.model.tool import Tool
 from tests import world
 
 TOOLS = {one.name: one for one in (world.tool("read", read=True), world.tool("write"), world.tool("pay"))}
-SAME = {"digest": pin(TOOLS["write"].definition), "definition": {}}
-OTHER = {"digest": "c1:0", "definition": {}}
+SAME = {"digest": pin(TOOLS["write"].definition), "definition": pinned_part(TOOLS["write"].definition)}
+OTHER = {"digest": pin({}), "definition": {}}
 CALL = Key(KeySource.CALL_ID, "call-1")
 MINE = Key(KeySource.CALLER, "mine")
 

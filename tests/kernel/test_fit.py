@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.kernel.fit import known_tools, misfits
+from gateway.model.canonical import digest
 from gateway.model.policy import Policy
 from gateway.model.tool import Tool
 from tests import world
@@ -90,9 +91,10 @@ def test_what_does_not_fit_is_told_in_its_place(fields: dict[str, Any], told: li
 
 
 def test_what_the_policy_itself_tells_of_tools_is_known_without_any_server() -> None:
+    look = {"name": "look", "inputSchema": PAY}
     policy = world.policy(
         tools={"pay": {"input": PAY}, "any*": {"input": PAY}},
-        pins={"look": {"digest": "c1:0", "definition": {"name": "look", "inputSchema": PAY}}},
+        pins={"look": {"digest": digest(look, b""), "definition": look}},
         transitions=[{"name": "x", "tools": ["pay", "look"], "when": ["args.amuont > 3"]}],
     )
     assert [one.name for one in known_tools(policy)] == ["pay", "look"]

@@ -15,7 +15,9 @@ from gateway.model.policy import Pin
 from gateway.model.unseen import is_unseen
 from gateway.outbound.block_yaml import WIDTH, block_yaml
 from gateway.outbound.pins import Unpinnable, pins_text, read_pins, write_pins
+from gateway.outbound.policy_files import load_policy
 from gateway.outbound.yaml_files import Problems, compose
+from gateway.runtime.policies import condition_trouble
 
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"])),
@@ -165,3 +167,16 @@ def test_a_file_that_is_no_file_of_pins_is_told_with_its_place(tmp_path: Path) -
             "/pins.yaml:4:13: pins.a.digest: is not the digest of this definition",
         ]
     )
+
+
+def test_a_workflow_that_includes_what_a_review_did_not_show_is_refused(tmp_path: Path) -> None:
+    workflow, path = tmp_path / "w.yaml", tmp_path / "pins.yaml"
+    workflow.write_text('workflow: w\ninclude: [pins.yaml]\ntransitions: [{ name: all, tools: ["*"] }]\n')
+    write_pins(path, {"a": pinned(name="a", description="Honest.")})
+    assert load_policy(workflow, condition_trouble).pins == read_pins(path)
+    path.write_text(path.read_text().replace("Honest", "Harmless"))
+    line = next(at for at, text in enumerate(path.read_text().splitlines(), 1) if "digest:" in text)
+    with pytest.raises(Problems) as told:
+        load_policy(workflow, condition_trouble)
+    why = "is not the digest of this definition: a review of the file would approve what it does not show"
+    assert [str(one) for one in told.value.problems] == [f"{path}:{line}:13: pins.a.digest: {why}"]

@@ -145,7 +145,7 @@ async def test_a_state_that_is_behind_the_ledger_is_read_again_and_loses_no_rece
 
 
 async def test_a_verifier_never_asks_a_tool_that_is_not_as_policy_pins_it() -> None:
-    other = {"check": {"digest": "c1:0", "definition": {}}}
+    other = {"check": {"digest": digest({}, b""), "definition": {}}}
     fields: dict[str, Any] = VERIFIED | {"tools": {"check": {"effect": "read"}}, "pins": other}
     async with house(**fields) as it:
         told = (await it.call("write")).refusal
