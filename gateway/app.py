@@ -98,7 +98,7 @@ def plan_of(settings: Settings) -> Plan:
         policies = {starter.workflow: starter}
     return Plan(
         ledger=settings.ledger,
-        upstreams=[_spec(upstream) for upstream in settings.upstreams],
+        upstreams=specs_of(settings),
         policies=policies,
         default=_default(settings.workflow, policies),
         source=source,
@@ -141,6 +141,11 @@ def one_policy(path: Path) -> tuple[Policy, Source | None]:
 
     policies, source = first(load)
     return next(iter(policies.values())), source
+
+
+def specs_of(settings: Settings) -> list[Spec]:
+    """The servers that `gateway.yaml` describes."""
+    return [_spec(upstream) for upstream in settings.upstreams]
 
 
 def _options(told: ClientPatience) -> Options:

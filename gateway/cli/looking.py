@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,9 +15,9 @@ from gateway.cli.ledgers import fail
 from gateway.settings import load_settings
 
 if TYPE_CHECKING:
-    from gateway.app import Plan
     from gateway.model.policy import Policy
     from gateway.outbound.upstream.looking import Seen
+    from gateway.outbound.upstream.spec import Spec
 
 _AFTER_DASHES = "counterfoil.after_dashes"
 
@@ -49,54 +49,45 @@ class WithServer(TyperCommand):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which servers, and which policy."""
+class Servers:
+    """Which servers, and how their tools are named."""
 
-    plan: "Plan"
-    policy: "Policy"
+    specs: "Sequence[Spec]"
+    prefix: bool
 
 
-def chosen(ctx: typer.Context, config: Path | None, policy: Path | None, workflow: str | None) -> Chosen:
-    """What the options and the words after the dashes name together; ends the command where they name nothing."""
-    from gateway.app import Plan, plan_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+def servers(ctx: typer.Context, config: Path | None) -> Servers:
+    """What the option or the words after the dashes name; ends the command where it is not one of the two."""
+    from gateway.app import specs_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
     target: list[str] = ctx.meta.get(_AFTER_DASHES, [])
     if bool(target) == (config is not None):
         fail("name the servers: either `--config gateway.yaml`, or `-- URL` or `-- COMMAND…` at the end", code=2)
-    if workflow is not None and (config is None or policy is not None):
-        fail("`--workflow` chooses among the policies of `--config`; a `--policy` is chosen already", code=2)
     if config is None:
-        one = policy_at(policy)[0]
-        plan = Plan("", [spec_of(target)], {one.workflow: one}, one.workflow, prefix=False)
-        return Chosen(plan, one)
+        return Servers([spec_of(target)], prefix=False)
     try:
-        plan = plan_of(load_settings(config))
+        return Servers(specs_of(load_settings(config)), prefix=True)
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
-    if policy is not None:
-        return Chosen(plan, policy_at(policy)[0])
-    if workflow is not None and workflow not in plan.policies:
-        listed = ", ".join(f"`{name}`" for name in plan.policies)
-        fail(f"no workflow is named `{workflow}`; there are {listed}", code=2)
-    return Chosen(plan, plan.policies[workflow or plan.default])
 
 
-def policy_alone(config: Path | None, policy: Path | None, workflow: str | None) -> "Policy":
-    """The policy that the options name, or the starter; no server is named."""
+def policy_of(config: Path | None, policy: Path | None, workflow: str | None) -> "Policy":
+    """The policy that the options name, or the starter."""
     from gateway.app import plan_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
+    if workflow is not None and (config is None or policy is not None):
+        fail("`--workflow` chooses among the policies of `--config`", code=2)
     if config is None or policy is not None:
-        if workflow is not None:
-            fail("`--workflow` chooses among the policies of `--config`", code=2)
         return policy_at(policy)[0]
     try:
-        plan = plan_of(replace(load_settings(config), workflow=workflow or load_settings(config).workflow))
+        settings = load_settings(config)
+        plan = plan_of(replace(settings, workflow=workflow or settings.workflow))
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     return plan.policies[plan.default]
 
 
-def look(plan: "Plan", known: Iterable[str] = ()) -> "Seen":
+def look(told: Servers, known: Iterable[str] = ()) -> "Seen":
     """What the servers offer now."""
     from gateway.outbound.upstream.looking import seen  # noqa: PLC0415 - loaded by now
 
@@ -104,7 +95,7 @@ def look(plan: "Plan", known: Iterable[str] = ()) -> "Seen":
     level = log.level
     log.setLevel(logging.ERROR)  # their troubles are told by the command itself, each beside its server
     try:
-        return asyncio.run(seen(plan.upstreams, prefix=plan.prefix, known=known))
+        return asyncio.run(seen(told.specs, prefix=told.prefix, known=known))
     except ValueError as error:
         fail(str(error), code=2)
     finally:

@@ -10,7 +10,7 @@ import typer
 
 from gateway.cli.differences import differences
 from gateway.cli.ledgers import fail
-from gateway.cli.looking import ConfigOption, chosen, look
+from gateway.cli.looking import ConfigOption, look, servers
 from gateway.cli.plain import counted, visible
 from gateway.cli.suspicions import suspicions
 from gateway.kernel.globs import names
@@ -53,12 +53,12 @@ def pin(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Pin tools as they are defined now: shows what is another than it was, asks, and writes the file of pins."""
-    told = chosen(ctx, config, None, None)
+    told = servers(ctx, config)
     try:
         pins = read_pins(out)
     except (Problems, OSError) as error:
         fail(visible(str(error), keep="\n"), code=2)
-    found = look(told.plan, pins)
+    found = look(told, pins)
     lame = _tell_servers(found)
     wanted = _wanted(found, pins, tools or ["*"], lame=bool(lame))
     repinned = [*_repinned(wanted, found.tools, pins), *_gone(found, pins, tools or ["*"])]

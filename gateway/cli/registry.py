@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gateway.cli.entries import Entry, as_pinned, entries
 from gateway.cli.ledgers import console, fail
-from gateway.cli.looking import ConfigOption, PolicyOption, WorkflowOption, chosen, look, policy_alone
+from gateway.cli.looking import ConfigOption, PolicyOption, WorkflowOption, look, policy_of, servers
 from gateway.cli.plain import counted, plain_table, visible
 from gateway.cli.sheets import sheet
 from gateway.kernel.globs import names
@@ -34,23 +34,24 @@ def registry(
     Ends with 0; with 1 if a tool is not what was pinned, or a server cannot be used; with 2 for what cannot be meant.
     """
     if offline:
-        _offline(policy_alone(config, policy, workflow), tool, as_json=as_json)
+        _offline(policy_of(config, policy, workflow), tool, as_json=as_json)
         return
-    told = chosen(ctx, config, policy, workflow)
-    found = look(told.plan, told.policy.pins)
-    rows = _wanted([*entries(found.tools, told.policy)], tool)
+    told = servers(ctx, config)
+    judge = policy_of(config, policy, workflow)
+    found = look(told, judge.pins)
+    rows = _wanted([*entries(found.tools, judge)], tool)
     offered = {one.name for one in found.tools}
-    missing = [name for name in told.policy.pins if name not in offered and (tool is None or names(tool, name))]
+    missing = [name for name in judge.pins if name not in offered and (tool is None or names(tool, name))]
     lame = {name: str(one["reason"]) for name, one in found.health.items() if one["state"] != "healthy"}
     if tool is not None and not rows and not lame:
         hint = did_you_mean(tool, offered)
         fail(f"no server offers a tool `{visible(tool)}`{visible(hint)}", code=2)
     if as_json:
-        servers = {name: dict(health) for name, health in found.health.items()}
-        _print_json(told.policy, rows, servers=servers, missing=missing)
+        health = {name: dict(one) for name, one in found.health.items()}
+        _print_json(judge, rows, servers=health, missing=missing)
     else:
         _print_servers(found.health)
-        _print_rows(told.policy, rows, whole=tool is not None)
+        _print_rows(judge, rows, whole=tool is not None)
         _print_missing(missing)
     changed = sum(row.pin == "changed" for row in rows)
     if changed or lame:

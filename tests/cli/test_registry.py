@@ -280,6 +280,32 @@ def test_a_configuration_with_a_dead_server_shows_the_others_and_ends_with_1(tmp
     assert read_pins(pins)["notes__echo"].definition["name"] == "echo"
 
 
+def test_a_workflow_of_the_configuration_is_chosen_and_its_pins_can_be_written_before_it_can_be_loaded(
+    tmp_path: Path,
+) -> None:
+    server, policies = offer(tmp_path, ECHO, DELETE), tmp_path / "policies"
+    policies.mkdir()
+    rules = 'transitions: [{ name: all, tools: ["*"] }]\n'
+    (policies / "lax.yaml").write_text(f"workflow: lax\n{rules}")
+    (policies / "strict.yaml").write_text(f"workflow: strict\ninclude: [pins.yaml]\nunpinned: withhold\n{rules}")
+    config = tmp_path / "gateway.yaml"
+    notes = {"command": server[0], "args": server[1:]}
+    config.write_text(json.dumps({"policies": "policies", "workflow": "lax", "mcpServers": {"notes": notes}}))
+    command("pin", "*echo", "--yes", "--out", str(policies / "pins.yaml"), "--config", str(config))
+    states = {}
+    for workflow in ("lax", "strict"):
+        shown, _ = command("registry", "--config", str(config), "--workflow", workflow, "--json")
+        states[workflow] = {
+            one["tool"]: (one["pin"]["state"], one["pin"]["withheld"]) for one in json.loads(shown)["tools"]
+        }
+    assert states == {
+        "lax": {"notes__echo": ("unpinned", False), "notes__delete_note": ("unpinned", False)},
+        "strict": {"notes__echo": ("pinned", False), "notes__delete_note": ("unpinned", True)},
+    }
+    _, said = command("registry", "--config", str(config), "--workflow", "other", expect=2)
+    assert said.startswith("counterfoil: `workflow:` names the policy")
+
+
 def test_offline_the_policy_alone_is_shown(tmp_path: Path) -> None:
     shown, _ = command("registry", "--offline", "--policy", careful(tmp_path))
     assert [line.rstrip() for line in shown.splitlines()] == snapshot(
@@ -312,7 +338,7 @@ def test_offline_the_policy_alone_is_shown(tmp_path: Path) -> None:
         (["registry"], "name the servers: either `--config gateway.yaml`, or `-- URL` or `-- COMMAND…` at the end"),
         (["pin", "--yes"], "name the servers: either `--config gateway.yaml`, or `-- URL` or `-- COMMAND…` at the end"),
         (["registry", "--workflow", "w", "--", "x"],
-         "`--workflow` chooses among the policies of `--config`; a `--policy` is chosen already"),
+         "`--workflow` chooses among the policies of `--config`"),
         (["registry", "--offline", "--workflow", "w"], "`--workflow` chooses among the policies of `--config`"),
         (["registry", "--", "ftp://x"],
          "`ftp://x` is no address of an MCP server: give http://… or https://…, or a command after `--`"),
