@@ -126,6 +126,31 @@ def test_a_file_that_is_wrong_is_all_that_is_told(tmp_path: Path) -> None:
     )
 
 
+SHARED = """\
+tools:
+  look: { effect: read }
+  unheard_of: { effect: read }
+  delete_all: { effect: read }
+grants: [{ authority: [other] }]
+values: { most: 3 }
+"""
+
+
+def test_what_is_shared_is_told_where_it_stands_and_need_not_be_used_by_all(tmp_path: Path) -> None:
+    written(tmp_path, SHARED, "shared.yaml")
+    own = "include: [shared.yaml]\nvalues: { least: 1 }\ngrants: [{ authority: [own] }]\n"
+    found = checked([tmp_path, written(tmp_path, QUIET + own, "p.yaml")])
+    assert [one.workflow for one in found.policies] == ["quiet", "quiet"]
+    expected = [
+        ("value-unused", "p.yaml", 5, 11),
+        ("grant-unneeded", "p.yaml", 6, 24),
+        ("tool-read-destroys", "shared.yaml", 4, 25),
+    ]
+    for policy in found.policies:
+        assert [(one.code, Path(one.at.file).name, one.at.line, one.at.column) for one in policy.findings] == expected
+    assert checked([tmp_path / "shared.yaml"]) == Report()
+
+
 # --- how it ends ----------------------------------------------------------------------------------------------------
 
 
@@ -274,3 +299,9 @@ def test_every_code_says_what_it_means() -> None:
     for rule in whole["runs"][0]["tool"]["driver"]["rules"]:
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule["id"])
         assert len(rule["shortDescription"]["text"]) > 15
+
+
+def test_the_page_about_it_lists_every_code() -> None:
+    page = (ROOT / "docs" / "check.md").read_text()
+    table = "".join(f"| `{code}` | {severity} | {means} |\n" for code, (severity, means) in CODES.items())
+    assert f"| code | severity | |\n|---|---|---|\n{table}\n" in page

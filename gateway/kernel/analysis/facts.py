@@ -156,15 +156,12 @@ class Facts:
         return tuple(used)
 
     def _as_easily(self, one: Transition, other: Transition) -> bool:
-        """Whether `one` asks for nothing that `other` does not, tools, effects and phases aside."""
+        """Whether `one` asks for nothing that `other` does not, tools, effects and phases aside.
+
+        What is asked later of a transition (preconditions, attempts, a person) refuses, and chooses no other one.
+        """
         asked = {expression for expression in one.when if fixed(expression, "transition") != "always"}
-        return (
-            asked <= set(other.when)
-            and set(one.authority) <= set(other.authority)
-            and set(one.preconditions) <= set(other.preconditions)
-            and one.max_attempts is None
-            and one.retry == "any"
-        )
+        return asked <= set(other.when) and set(one.authority) <= set(other.authority)
 
     @cached_property
     def going_on(self) -> tuple[str, ...]:
@@ -251,7 +248,7 @@ class Facts:
         """Whether a call under the transition may fail in this way."""
         cells = self.cells_of(transition)
         match edge:
-            case "conflict" | "invalid" | "denied":
+            case "conflict" | "denied":  # others are told apart without the registry's help
                 return any(edge in cell.rule.failures for cell in cells)
             case "timeout_unknown":
                 return any(cell.effects - {Effect.READ} for cell in cells)

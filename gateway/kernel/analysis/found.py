@@ -42,6 +42,7 @@ CODES: Mapping[str, tuple[Severity, str]] = {
     "tool-read-destroys": ("warning", "a tool that says that it destroys counts as a read"),
     "tool-destroys-twice": ("warning", "equal calls of a destructive tool may overlap"),
     "tool-repeats-blindly": ("note", "nothing tells whether a call of this tool happened"),
+    "tool-unpinned": ("warning", "the tool is withheld, for it is not pinned and must be"),
     "compensation-unknown": ("note", "no rule and no registry entry names the tool that compensates"),
     # budgets and stops
     "budget-below-success": ("error", "the budget cannot pay for the cheapest way to success"),

@@ -119,6 +119,22 @@ def accounts(facts: Facts) -> Iterator[Found]:
                     )
 
 
+def rates(facts: Facts) -> Iterator[Found]:
+    """Rates that allow less than one call takes."""
+    for pattern, rule in facts.policy.tools.items():
+        for _, transition in facts.live if rule.rate is not None else ():
+            cells = facts.cells_of(transition)
+            takes = price(facts, transition, "calls")
+            if rule.rate is not None and takes > rule.rate.calls and all(cell.entry == pattern for cell in cells):
+                yield Found(
+                    "account-below-step",
+                    ("tools", pattern, "rate", "calls"),
+                    f"one call of `{transition.name}` takes {_said('calls', takes)}, "
+                    f"and the rate of `{pattern}` allows {_said('calls', rule.rate.calls)}",
+                    "raise the rate, or lower what the transition charges",
+                )
+
+
 def _always_under(facts: Facts, account: AccountRule, transition: Transition) -> bool:
     effects = frozenset(account.effect) or ALL_EFFECTS
     return all(

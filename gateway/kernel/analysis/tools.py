@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from gateway.kernel.analysis.expressions import paths
 from gateway.kernel.analysis.facts import Facts
 from gateway.kernel.analysis.found import Found
 from gateway.kernel.analysis.patterns import any_meets, contains
 from gateway.kernel.globs import names
 from gateway.model.events import Effect
-from gateway.model.flaws import Place
+from gateway.model.flaws import EXPRESSIONS, Place, texts
 from gateway.model.policy import Compensation, Policy, ToolRule
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -133,9 +134,27 @@ def _compensation(policy: Policy, place: Place, compensation: Compensation) -> I
         )
 
 
+def pins(facts: Facts) -> Iterator[Found]:
+    """Tools that a transition names, and that are withheld because they are not pinned."""
+    policy = facts.policy
+    if policy.unpinned == "allow":
+        return
+    for place, transition in enumerate(policy.transitions):
+        for at, name in enumerate(transition.tools):
+            if "*" not in name and name not in policy.pins:
+                yield Found(
+                    "tool-unpinned",
+                    ("transitions", place, "tools", at),
+                    f"`{name}` is withheld, for it is not pinned",
+                    "pin it with `counterfoil pin`, or say `unpinned: allow`",
+                )
+
+
 def grants(facts: Facts) -> Iterator[Found]:
     """Authority that nothing needs."""
     policy = facts.policy
+    if reads_authority(facts):
+        return
     needed = {name for transition in policy.transitions for name in transition.authority}
     needed |= {name for rule in policy.tools.values() for name in rule.permissions}
     delegated = {name for case in policy.cases for name in case.given.delegated or ()}
@@ -148,6 +167,12 @@ def grants(facts: Facts) -> Iterator[Found]:
                     f"nothing needs the authority `{name}`",
                     "ask for it in a transition's `authority` or a tool's `permissions`, or remove it",
                 )
+
+
+def reads_authority(facts: Facts) -> bool:
+    """Whether a condition looks at what a principal may do."""
+    expressions = (text for pattern in EXPRESSIONS for _, text in texts(facts.written, pattern))
+    return any(path[:2] == ("principal", "authority") for text in expressions for path, _, _ in paths(text))
 
 
 def cases(facts: Facts) -> Iterator[Found]:

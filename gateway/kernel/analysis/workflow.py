@@ -1,6 +1,6 @@
 """Phases, transitions, forbids and success: what of them no run can come to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gateway.kernel.analysis.expressions import needed_evidence
 from gateway.kernel.analysis.facts import Facts
@@ -184,6 +184,36 @@ def success(facts: Facts) -> Iterator[Found]:
         yield from _evidence(facts, goal, at, name)
 
 
+def contradicting(facts: Facts) -> Iterator[Found]:
+    """Evidence for success that is never fresh together, for whatever proves the one makes the other stale."""
+    goal = facts.policy.success
+    if goal is None or not facts.proven.issuperset(goal.evidence):
+        return
+    losers = {name: next((one for one in goal.evidence if _spoils(facts, name, one)), None) for name in goal.evidence}
+    if None in losers.values():
+        return
+    for at, name in enumerate(goal.evidence):
+        yield Found(
+            "success-evidence-stale",
+            ("success", "evidence", at),
+            f"no run can succeed, for what proves `{name}` last makes the evidence of `{losers[name]}` stale",
+            "say in the verifiers' `covers` which tools change what each of them looks at",
+            related=(("verifiers", str(losers[name])),),
+        )
+
+
+def _spoils(facts: Facts, last: str, other: str) -> bool:
+    """Whether every transition that proves the one is a mutation that the other's evidence covers."""
+    covers = facts.policy.verifiers[other].covers
+    proving = [transition for _, transition in facts.live if transition.verify == last]
+    return last != other and all(_overtakes(facts, transition, covers) for transition in proving)
+
+
+def _overtakes(facts: Facts, transition: Transition, covers: Sequence[str]) -> bool:
+    cells = facts.cells_of(transition)
+    return all(Effect.READ not in cell.effects and covering(covers, cell.pattern) is not None for cell in cells)
+
+
 def _evidence(facts: Facts, goal: Success, at: int, name: str) -> Iterator[Found]:
     place = ("success", "evidence", at)
     if name not in facts.proven:
@@ -222,9 +252,7 @@ def _spoiling(facts: Facts, phase: str, verifier: str) -> list[str]:
             return []
         if phase not in facts.targets(transition) or facts.sources(transition) == {phase}:
             continue
-        if any(
-            Effect.READ in cell.effects or not covering(covers, cell.pattern) for cell in facts.cells_of(transition)
-        ):
+        if not _overtakes(facts, transition, covers):
             return []
         spoiling.append(transition.name)
     return spoiling

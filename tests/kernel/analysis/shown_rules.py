@@ -143,8 +143,8 @@ RULES: list[Shown] = [
     (
         "transition-shadowed",
         ("transitions", 1, "name"),
-        {"transitions": [rule("x", "a"), rule("y", "a")]},
-        {"transitions": [rule("x", "a", max_attempts=2), rule("y", "a")]},
+        {"transitions": [rule("x", "a", max_attempts=2, approval={}), rule("y", "a")]},
+        {"transitions": [rule("x", "a", max_attempts=2, when=["args.a == 1"]), rule("y", "a")]},
     ),
     (
         "transition-without-tools",
@@ -175,6 +175,12 @@ RULES: list[Shown] = [
         ("grants", 0, "authority", 1),
         {"grants": [{"authority": ["a", "b"]}], "transitions": [rule("x", authority=["a"])]},
         {"grants": [{"authority": ["a", "b"]}], "transitions": [rule("x", authority=["a", "b"])]},
+    ),
+    (
+        "grant-unneeded",
+        ("grants", 0, "authority", 0),
+        {"grants": [{"authority": ["a"]}], "transitions": [rule("x", when=["args.x in principal.roles"])]},
+        {"grants": [{"authority": ["a"]}], "transitions": [rule("x", when=["args.x in principal.authority"])]},
     ),
     # --- conditions
     (

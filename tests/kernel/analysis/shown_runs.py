@@ -64,6 +64,20 @@ RUNS: list[Shown] = [
         },
     ),
     (
+        "success-evidence-stale",
+        ("success", "evidence", 1),
+        {
+            "success": {"evidence": ["tests", "style"]},
+            "transitions": [rule("test", "do", verify="tests"), rule("lint", "fix", verify="style")],
+            "verifiers": {"tests": verifier(), "style": verifier()},
+        },
+        {
+            "success": {"evidence": ["tests", "style"]},
+            "transitions": [rule("test", "do", verify="tests"), rule("lint", "fix", verify="style")],
+            "verifiers": {"tests": verifier(covers=["do"]), "style": verifier()},
+        },
+    ),
+    (
         "evidence-unasked",
         ("transitions", 1, "when", 0),
         {"transitions": [DO, {**PROVE, "when": [TESTED]}]},

@@ -3,6 +3,8 @@
 from tests.kernel.analysis.shown_rules import Shown
 from tests.kernel.analysis.written import QUIET, rule, verifier
 
+PIN = {"digest": "d", "definition": {}}
+
 TOOLS: list[Shown] = [
     # --- tools
     (
@@ -38,6 +40,12 @@ TOOLS: list[Shown] = [
             "tools": {"send_mail": {"idempotency": {"kind": "key", "key": {"argument": "id"}}}},
             "transitions": [rule("x", "send_mail")],
         },
+    ),
+    (
+        "tool-unpinned",
+        ("transitions", 0, "tools", 1),
+        {"unpinned": "withhold", "transitions": [rule("x", "do*", "see")]},
+        {"unpinned": "withhold", "transitions": [rule("x", "do*", "see")], "pins": {"see": PIN}},
     ),
     (
         "compensation-unknown",
@@ -80,6 +88,12 @@ TOOLS: list[Shown] = [
         ("accounts", "a"),
         {"accounts": {"a": {"tools": ["see*"], "limit": {"calls": 1}}}},
         {"accounts": {"a": {"tools": ["d*"], "limit": {"calls": 1}}}},
+    ),
+    (
+        "account-below-step",
+        ("tools", "do", "rate", "calls"),
+        {"tools": {"do": {"rate": {"calls": 1}}}, "transitions": [rule("x", charge={"calls": 2})]},
+        {"tools": {"do": {"rate": {"calls": 1}}}, "transitions": [rule("x", "do", "see", charge={"calls": 2})]},
     ),
     ("account-unread", ("accounts", "a"), {"accounts": {"a": {}}}, {"accounts": {"a": {"limit": {"calls": 1}}}}),
     (
