@@ -16,6 +16,8 @@ CARD = 212.0
 """The width of a phase's text."""
 LABEL = 176.0
 """The width of an arrow's text."""
+COLUMN = 560.0
+"""How long lists beside a small graph may be, below one another."""
 PORT = 22.0
 """Between the ends of two arrows at one box."""
 STRAIGHT = 9.0
@@ -71,17 +73,21 @@ def as_svg(drawing: Drawing) -> str:
     ]
     layout = lay({name: _size(lines) for name, lines in cards.items()}, links)
     panels = [panel for panel in (_panel("In any phase", drawing.anywhere), _panel("Never", drawing.never)) if panel]
-    beside = max((_size(panel)[0] for panel in panels), default=0.0)
-    across = layout.width + (beside + 2 * MARGIN if beside else 0.0)
+    beside = _beside(panels, layout)
+    across = max([layout.width, *(panel.x + panel.width for panel in beside)])
     head = _head(drawing, max(across, 420.0))
     top = MARGIN + sum(line.height for line in head) + 42.0
-    down = max(layout.height, sum(_size(panel)[1] + 16.0 for panel in panels) - 16.0 if panels else 0.0)
+    down = max([layout.height, *(panel.y + panel.height for panel in beside)])
     whole, tall = max(across, 420.0) + 2 * MARGIN, top + down + MARGIN
     body = [
         *_text(head, MARGIN, MARGIN + 4.0),
         f'<g transform="translate({MARGIN:g} {top:g})">',
         *_picture(drawing, layout, cards, labels),
-        *_panels(panels, layout.width + 2 * MARGIN, beside),
+        *(
+            line
+            for panel, at in zip(panels, beside, strict=True)
+            for line in _box(panel, at.x, at.y, "card", across=at.width)
+        ),
         "</g>",
     ]
     shape = f'viewBox="0 0 {whole:.0f} {tall:.0f}" width="{whole:.0f}" height="{tall:.0f}"'
@@ -248,8 +254,13 @@ def _marker(style: str) -> str:
     )
 
 
-def _panels(panels: Sequence[list[Line]], left: float, across: float) -> Iterator[str]:
-    y = 0.0
-    for lines in panels:
-        yield from _box(lines, left, y, "card", across=across)
-        y += _size(lines)[1] + 16.0
+def _beside(panels: Sequence[list[Line]], layout: Layout) -> list[Item]:
+    """Where lists stand beside the graph: below one another, or side by side where that would be too long."""
+    sizes = [_size(lines) for lines in panels]
+    wide, tall = max((size[0] for size in sizes), default=0.0), sum(size[1] + 16.0 for size in sizes)
+    stacked = tall <= max(layout.height, COLUMN)
+    found, x, y = list[Item](), layout.width + 2 * MARGIN, 0.0
+    for size in sizes:
+        found.append(Item(wide if stacked else size[0], size[1], x=x, y=y))
+        x, y = (x, y + size[1] + 16.0) if stacked else (x + size[0] + 16.0, y)
+    return found

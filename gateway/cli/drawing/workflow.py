@@ -162,7 +162,8 @@ def _details(transition: Transition) -> Iterator[str]:
 def _forbidden(forbid: Forbid) -> Iterator[str]:
     yield _tools(forbid)
     if forbid.when:
-        yield counted(len(forbid.when), "condition")
+        count = len(forbid.when)
+        yield "if its condition holds" if count == 1 else f"if its {count} conditions hold"
     if forbid.final:
         yield "ends the run"
     if forbid.mode == "observe":
