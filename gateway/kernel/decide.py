@@ -8,7 +8,7 @@ costs; a person comes last, and is never shown a call that could not be made. A 
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from gateway.kernel import checks, spending
 from gateway.kernel.accounts import Shared, accounts_of
@@ -57,10 +57,28 @@ RESUMING: Mapping[str, Check] = {
 those are counted once for a call, however many rounds it takes."""
 
 
-def decide(run: Run, proposal: Proposal, rules: Rules, observed: Observed, now: datetime) -> Verdict | Gather:
+class Taken(NamedTuple):
+    """A check that was made, for whoever explains a decision."""
+
+    check: str
+    case: Case
+    """What it looked at."""
+    step: Step
+    """What it found."""
+
+
+def decide(
+    run: Run,
+    proposal: Proposal,
+    rules: Rules,
+    observed: Observed,
+    now: datetime,
+    taken: list[Taken] | None = None,
+) -> Verdict | Gather:
     """The one verdict that this proposal becomes in this state. Total: it never raises.
 
     `Gather` where somebody must look at the world first; then it is asked again, with what was seen in `observed`.
+    `taken` gets each check that was made, in order.
     """
     ruled = rules.ruled(observed.tool) if observed.tool is not None else None
     accounts: tuple[tuple[Shared, str], ...] = ()
@@ -72,6 +90,8 @@ def decide(run: Run, proposal: Proposal, rules: Rules, observed: Observed, now: 
     waived: list[str] = []
     for name, check in (CHECKS if proposal.resumes is None else RESUMING).items():
         step = check(case)
+        if taken is not None:
+            taken.append(Taken(name, case, step))
         if isinstance(step, Gather):
             return step
         findings.append(step.finding if isinstance(step, Pass) else _finding(name, step))
