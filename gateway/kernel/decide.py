@@ -149,7 +149,6 @@ def _finding(name: str, step: Refuse | Replay | Wait | Ask) -> Finding:
 
 def _common(case: Case, checks: tuple[Finding, ...]) -> dict[str, Any]:
     proposal, known = case.proposal, case.registered
-    held = case.observed.held
     return {
         "tool": proposal.tool,
         "upstream": known.tool.upstream if known else None,
@@ -160,10 +159,31 @@ def _common(case: Case, checks: tuple[Finding, ...]) -> dict[str, Any]:
         "phase": case.run.phase,
         "key": _used_key(source=proposal.key.source, value=proposal.key.value) if proposal.key else None,
         "checks": checks,
-        "observed": {"held": {"attempt": held.attempt, "run": held.run, "state": held.state}} if held else {},
+        "observed": _observed(case),
         "attribution": dict(proposal.attribution),
         "reported_tokens": proposal.reported_tokens,
     }
+
+
+def _observed(case: Case) -> dict[str, Any]:
+    """What was read that neither the run's own events nor the findings of the checks hold; nothing for most calls."""
+    observed, proposal, noted = case.observed, case.proposal, dict[str, Any]()
+    if (held := observed.held) is not None:
+        noted["held"] = {"attempt": held.attempt, "run": held.run, "state": held.state}
+    if observed.levels:
+        noted["levels"] = [[account, unit, level] for (account, unit), level in observed.levels.items()]
+    if (asking := proposal.principal) != case.run.principal:
+        noted["principal"] = {
+            "tenant": asking.tenant,
+            "id": asking.id,
+            "roles": sorted(asking.roles),
+            "scopes": sorted(asking.scopes),
+        }
+    if (tool := observed.tool) is not None and not tool.healthy:
+        noted["trouble"] = {"withheld": tool.withheld, "says": tool.trouble}
+    if (resumes := proposal.resumes) is not None:
+        noted["resumes"] = {"attempt": resumes.attempt, "round": resumes.round, "said": resumes.said}
+    return noted
 
 
 def _verdict(case: Case, step: Refuse | Replay | Wait | Ask, checks: tuple[Finding, ...]) -> Verdict:
