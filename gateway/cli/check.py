@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Protocol
 
 import typer
+from rich.console import Console
 
 from gateway.cli.ledgers import console
 from gateway.cli.reports import Checked, Noted, Report, Spot, Tried, as_json, junit, sarif, text
@@ -44,8 +45,9 @@ def check(
     """
     report = checked(paths, strict=strict)
     if spelling is Format.text:
+        shown = Console(stderr=True) if report.problems else console  # nothing was checked: a complaint, no report
         for line in text(report):
-            console.print(line, soft_wrap=True, highlight=False)
+            shown.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
     else:
         typer.echo(_SPELLED[spelling](report))
     raise typer.Exit(report.exit_code)

@@ -113,13 +113,14 @@ class Engine:
         Raises: NoSuchRun if it belongs to another, its workflow is not loaded, or its parent cannot have it;
         LedgerUnavailable.
         """
+        known = await self._book.state_of(run)
+        if known.state is not RunState.UNOPENED:
+            return _owned_by(principal, known)
         try:
             rules = self._policies.current(workflow)
         except KeyError:
             raise NoSuchRun(f"no policy for the workflow `{workflow}` is loaded") from None
-        delegated: tuple[str, ...] | None = None
-        if parent is not None and (await self._book.state_of(run)).state is RunState.UNOPENED:
-            delegated = await self._delegated(parent, principal)
+        delegated = await self._delegated(parent, principal) if parent is not None else None
 
         def opened(state: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
             if state.state is not RunState.UNOPENED:
@@ -140,10 +141,7 @@ class Engine:
             )
 
         _, state, _ = await self._book.transact(run, opened, {rules.digest: self._policies.texts[rules.digest]})
-        owner = state.principal
-        if owner is None or (owner.tenant, owner.id) != (principal.tenant, principal.id):
-            raise NoSuchRun(f"run `{run}` belongs to another principal")
-        return state
+        return _owned_by(principal, state)
 
     async def _delegated(self, parent: Parent, principal: Principal) -> tuple[str, ...]:
         """What the run of that parent may do at most: no more than the parent itself, and no more than it passes on."""
@@ -376,6 +374,13 @@ class Engine:
         rules = self._policies.current()
         refusal: Refusal = tell.ledger_unavailable(Run(proposal.run), rules, proposal.tool, reason, executed=executed)
         return Shown(proposal.run, refusal=refusal)
+
+
+def _owned_by(principal: Principal, run: Run) -> Run:
+    owner = run.principal
+    if owner is None or (owner.tenant, owner.id) != (principal.tenant, principal.id):
+        raise NoSuchRun(f"run `{run.id}` belongs to another principal")
+    return run
 
 
 _outcome_delivered = trusted(OutcomeDelivered)
