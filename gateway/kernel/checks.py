@@ -14,6 +14,7 @@ from gateway.kernel.reduce import joined
 from gateway.kernel.registry import changed_parts, pin
 from gateway.kernel.rules import forbids_for
 from gateway.kernel.schema import Schema, Unenforceable, enforceable
+from gateway.kernel.strict import as_strict
 from gateway.kernel.values import values_of
 from gateway.model.events import Effect, Outcome
 from gateway.model.lookalikes import spelled
@@ -249,7 +250,7 @@ def _lenient(case: Case) -> dict[str, Any]:
 
 
 def authority(case: Case) -> Step:
-    """The principal holds what tool and transition need."""
+    """The principal holds what the tool needs, and what some transition does."""
     # INVARIANT: of the checks before this one, only `phase` chooses among the candidates.
     asked = ("authority", case.run.phase, case.proposal.principal, case.run.delegated)
     return case.tool.once(asked, lambda: _authority(case))
@@ -259,18 +260,22 @@ def _authority(case: Case) -> Step:
     held = case.authority
     inputs = {"held": sorted(held)}
     needed = set(case.known.rule.permissions)
-    able = tuple(one for one in case.candidates if held.issuperset(needed | set(one.authority)))
+    able = any(held.issuperset(needed | set(one.authority)) for one in case.candidates)
     lacking = sorted((needed | set(case.candidates[0].authority if case.candidates else ())) - held)
     if able or not lacking:
-        return always("authority", inputs)._replace(candidates=_narrowed(case, able))
-    by = "" if case.run.delegated is None else f" in a run that `{case.run.parent}` opened"
+        return always("authority", inputs)
     return Refuse(
-        f"`{case.proposal.principal.id}` lacks the authority {listed(lacking)}{by}",
+        _lacks(case, lacking),
         rule=case.candidates[0].name if case.candidates else None,
         inputs=inputs | {"lacking": lacking},
         final="authority" in case.rules.policy.stops.final_denials,
         **_lenient(case),
     )
+
+
+def _lacks(case: Case, lacking: Iterable[str]) -> str:
+    by = "" if case.run.delegated is None else f" in a run that `{case.run.parent}` opened"
+    return f"`{case.proposal.principal.id}` lacks the authority {listed(lacking)}{by}"
 
 
 _MET = always("conditions", {"unmet": {}})
@@ -292,16 +297,28 @@ def conditions(case: Case) -> Step:
 
 
 def _chosen(case: Case, values: Activation) -> Pass | Refuse:
-    """The first transition whose conditions hold, if any does."""
+    """The first transition whose conditions hold and whose authority is held, if any does.
+
+    One for which only the authority is lacking gives way to no laxer one: less authority never allows more.
+    """
     tried: dict[str, str] = {}
+    barred: list[Transition] = []
+    # Where none is able, the lack of authority was found before, and waived.
+    judged = any(case.authority.issuperset(one.authority) for one in case.candidates)
     for position, transition in enumerate(case.candidates):
         found = unmet(case, transition.when, values)
-        if found is None:
+        if found is not None:
+            tried[transition.name] = said(found)
+            if isinstance(found[1], Undecided):
+                break  # a later, laxer transition must not catch what this one could not judge
+        elif judged and (lacking := sorted(set(transition.authority) - case.authority)):
+            barred.append(transition)
+            tried[transition.name] = _lacks(case, lacking)
+        elif stricter := next((one for one in barred if not as_strict(transition, one, case.tool)), None):
+            tried[transition.name] = f"`{transition.name}` asks less than `{stricter.name}`: {tried[stricter.name]}"
+        else:
             step = always("conditions", {"unmet": tried}) if tried else _MET
             return step._replace(candidates=case.candidates[position:]) if position else step
-        tried[transition.name] = said(found)
-        if isinstance(found[1], Undecided):
-            break  # a later, laxer transition must not catch what this one could not judge
     if not case.candidates:
         return _UNASKED
     last = list(tried)[-1]

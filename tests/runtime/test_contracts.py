@@ -353,3 +353,30 @@ async def test_evidence_says_what_it_is_about_and_a_condition_can_ask_for_that()
         await it.call("read")
         assert refused(await it.call("pay", {"revision": "def"})) == ("denied", "push")
         assert refused(await it.call("pay", {"revision": "abc"})) is None
+
+
+LAXER: list[dict[str, Any]] = [
+    {"name": "strict", "tools": ["write"], "authority": ["b"], "approval": {}},
+    {"name": "lax", "tools": ["write"]},
+]
+
+
+async def test_less_authority_is_not_handed_to_a_transition_that_asks_less() -> None:
+    async with house(grants=[{"authority": ["b"]}], transitions=LAXER) as it:
+        assert refused(await it.call("write", {"n": 1})) == ("needs_approval", "strict")
+    async with house(transitions=LAXER) as it:
+        shown = await it.call("write", {"n": 1})
+        assert refused(shown) == ("denied", "lax")
+        assert shown.refusal is not None
+        assert shown.refusal.reason == "`lax` asks less than `strict`: `local:user` lacks the authority `b`"
+
+
+async def test_less_authority_is_handed_to_a_transition_that_asks_more() -> None:
+    transitions = [
+        {"name": "admins", "tools": ["write"], "authority": ["b"]},
+        {"name": "others", "tools": ["write"], "approval": {}},
+    ]
+    async with house(transitions=transitions) as it:
+        assert refused(await it.call("write", {"n": 1})) == ("needs_approval", "others")
+    async with house(grants=[{"authority": ["b"]}], transitions=transitions) as it:
+        assert refused(await it.call("write", {"n": 1})) is None
