@@ -213,6 +213,9 @@ _MARKS = {ord(mark): "a" for mark in "_$#-"}
 
 def _is_named_before(table: Any, name: str) -> bool:
     """Whether the name is one that a `with` around it gives, and not that of a table."""
+    holder = table.parent if _name(table.parent) == "Schema" else table
+    if _name(holder.parent) in WITHIN and holder.arg_key == "this":
+        return False  # what is written to is a table
     node, parent = table, table.parent
     while parent is not None:
         if _name(parent) == "With":
