@@ -35,7 +35,7 @@ from gateway.reload import Reload, Source, first
 from gateway.runtime import trace
 from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
-from gateway.runtime.policies import Policies, condition_trouble
+from gateway.runtime.policies import Policies, condition_trouble, unfit
 from gateway.runtime.recover import keep_sweeping
 from gateway.runtime.screen import Screen
 from gateway.settings import (
@@ -221,7 +221,8 @@ class Gateway:
         listed = self.catalogue.tools()
         offered = {str(tool["name"]) for tool in listed}
         for policy in self.book.policies.loaded():
-            lines += [f"policy {policy.workflow}: {line}" for line in self.screen.news(listed, policy)]
+            news = (*self.screen.news(listed, policy), *unfit(policy, listed))
+            lines += [f"policy {policy.workflow}: {line}" for line in news]
             lines += [
                 f"policy {policy.workflow}: verifier `{name}` asks `{verifier.probe.tool}`, which nobody offers"
                 for name, verifier in policy.verifiers.items()

@@ -1,8 +1,8 @@
 """Which policy judges which run: the one it began under, as long as its text is in the ledger."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from gateway.kernel.conditions import BadCondition, compile_condition, compile_value
 from gateway.kernel.fit import known_tools, misfits
@@ -10,6 +10,7 @@ from gateway.kernel.rules import Rules, compile_rules
 from gateway.model.canonical import Digest, digest_bytes, dump_bytes, parse
 from gateway.model.flaws import Kind, Place
 from gateway.model.policy import Policy
+from gateway.model.tool import Tool
 from gateway.ports import Ledger
 
 KEPT = 64
@@ -43,6 +44,16 @@ class _Trouble:
 
 
 condition_trouble = _Trouble()
+
+
+def unfit(policy: Policy, listed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The policy's expressions that do not fit these tools, as they are listed under our names; a line each.
+
+    What does not fit cannot be judged, and denies; so this is told, and nothing hangs on it.
+    """
+    tools = [Tool(str(one["name"]), "", str(one["name"]).rpartition("__")[2], one) for one in listed]
+    for place, message, _, _ in misfits(policy, tools):
+        yield f"{'.'.join(map(str, place))}: {message}"
 
 
 def spelled(policy: Policy) -> bytes:
