@@ -9,6 +9,7 @@ from gateway.cli import approvals, tokens
 from gateway.cli.check import check
 from gateway.cli.demo import demo
 from gateway.cli.diagram import diagram
+from gateway.cli.explain import explain
 from gateway.cli.fronts import serve, wrap
 from gateway.cli.init import init
 from gateway.cli.looking import WithServer
@@ -49,6 +50,7 @@ app.command()(check)
 app.command()(diagram)
 app.command(cls=WithServer)(registry)
 app.command(cls=WithServer)(pin)
+app.command()(explain)
 app.command()(runs)
 app.command()(show)
 app.command()(resolve)

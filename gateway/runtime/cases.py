@@ -1,6 +1,6 @@
 """A policy's own tests: state and call, judged by the very `decide` of a running gateway."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from rpds import HashTrieMap
@@ -8,7 +8,7 @@ from rpds import HashTrieMap
 from gateway.kernel.accounts import limits_of
 from gateway.kernel.approve import action_digest
 from gateway.kernel.case import Gather, Observed, Probed
-from gateway.kernel.decide import decide
+from gateway.kernel.decide import Taken, decide
 from gateway.kernel.reduce import reduce
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
@@ -34,8 +34,33 @@ _START = 1_800_000_000.0
 """When every case's run was opened; cases have no clock of their own."""
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A call that was judged, with the state around it."""
+
+    run: Run
+    """Before the verdict."""
+    proposal: Proposal
+    rules: Rules
+    now: datetime
+    verdict: Verdict
+    after: Run
+    """The run after the verdict, and after the stop that follows from it."""
+    taken: tuple[Taken, ...]
+    """The checks that were made."""
+    assumed: tuple[str, ...] = ()
+    """What nobody has looked at, and how it was taken to be."""
+
+
 def judge(rules: Rules, case: Case) -> tuple[Verdict, str]:
     """The verdict on the case's call in its state, and the outcome in the words of `expect`."""
+    found = judged(rules, case)
+    over = found.after.stopped
+    return found.verdict, str(over.outcome) if over is not None else _outcome(found.verdict)
+
+
+def judged(rules: Rules, case: Case) -> Judged:
+    """The case's call, judged in its state."""
     given = case.given
     principal = Principal(given.principal, given.tenant, frozenset(given.roles), frozenset(given.scopes))
     run = _state(rules, case, principal)
@@ -47,19 +72,29 @@ def judge(rules: Rules, case: Case) -> tuple[Verdict, str]:
     now = given.now or utc(_START + given.elapsed_s)
     if given.approved:
         run = _approved(rules, run, proposal, now)
-    verdict = _decided(rules, run, proposal, tool, given, now)
-    after = reduce(run, Record(run=run.id, seq=run.version + 1, at=now, previous=run.head, event=verdict), "")
-    over = stop(after, rules, now)
-    return verdict, str(over.outcome) if over is not None else _outcome(verdict)
+    verdict, taken = _decided(rules, run, proposal, tool, given, now)
+    return Judged(run, proposal, rules, now, verdict, after(run, verdict, rules, now), taken)
 
 
-def _decided(rules: Rules, run: Run, proposal: Proposal, tool: Tool, given: Given, now: datetime) -> Verdict:
-    """As `decide`, with the world as the case imagines it."""
+def after(run: Run, verdict: Verdict, rules: Rules, now: datetime) -> Run:
+    """The run as it would be after this verdict, and after the stop that follows from it."""
+    run = reduce(run, Record(run=run.id, seq=run.version + 1, at=now, previous=run.head, event=verdict), "")
+    over = stop(run, rules, now)
+    if over is None:
+        return run
+    return reduce(run, Record(run=run.id, seq=run.version + 1, at=now, previous=run.head, event=over), "")
+
+
+def _decided(
+    rules: Rules, run: Run, proposal: Proposal, tool: Tool, given: Given, now: datetime
+) -> tuple[Verdict, tuple[Taken, ...]]:
+    """As `decide`, with the world as the case imagines it; and the checks that were made."""
     observed = Observed(tool, parent="running" if run.parent is not None else None)
     while True:  # ends: each round answers what the one before wanted to know, once
-        found = decide(run, proposal, rules, observed, now)
+        taken: list[Taken] = []
+        found = decide(run, proposal, rules, observed, now, taken)
         if not isinstance(found, Gather):
-            return found
+            return found, tuple(taken)
         if found.accounts:
             shared = rules.ruled(tool).accounts
             stands = zip(

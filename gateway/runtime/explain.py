@@ -1,0 +1,378 @@
+"""A call judged again: as it was recorded, from the ledger alone; or one that nobody has made, against a run as it is.
+
+Nothing is written and nothing is sent. What judging needs and nobody has looked at is assumed, and said.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from gateway.kernel.case import Gather, Observed, Probed
+from gateway.kernel.decide import Taken, decide, hold_of
+from gateway.kernel.reduce import fold
+from gateway.kernel.rules import Rules
+from gateway.model.canonical import Digest, digest, parse
+from gateway.model.events import (
+    ApprovalRequested,
+    AttemptResumed,
+    Denied,
+    Held,
+    IntentRecorded,
+    Outcome,
+    Replayed,
+    Verdict,
+)
+from gateway.model.principal import Principal
+from gateway.model.proposal import Key, KeySource, Proposal, Resume
+from gateway.model.record import Record, link
+from gateway.model.run import Run, RunState, Tracked
+from gateway.model.tool import Tool
+from gateway.ports import Ledger
+from gateway.runtime.cases import Judged, after
+from gateway.runtime.policies import Policies, PolicyMissing
+from gateway.runtime.wire import ANY_DEPTH
+
+VERDICTS = ("intent.recorded", "proposal.denied", "proposal.held", "proposal.replayed", "approval.requested")
+"""Kinds of records that cite a tool's definition."""
+
+
+class NotRecorded(Exception):
+    """There is no such run, or no verdict at that place of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A recorded verdict, and what the ledger has of what it was made of."""
+
+    run: Run
+    """As it was before the verdict."""
+    record: Record
+    verdict: Verdict
+    salt: bytes
+    rules: Rules | None
+    arguments: Mapping[str, Any] | None
+    definition: Mapping[str, Any] | None
+
+    def lacking(self, under: Rules | None = None) -> tuple[str, ...]:
+        """What judging it again needs, perhaps under another policy, and the ledger has not."""
+        verdict = self.verdict
+        needed: tuple[tuple[str, Digest | None, object], ...] = (
+            ("the arguments", verdict.arguments, self.arguments),
+            ("the definition of the tool", verdict.definition, self.definition),
+            ("the text of the policy", verdict.policy, under or self.rules),
+        )
+        return tuple(f"{what} `{cited}`" for what, cited, has in needed if cited is not None and has is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A part of a verdict that judging again gives otherwise."""
+
+    part: str
+    recorded: Any
+    again: Any
+
+
+async def history(ledger: Ledger, run_id: str) -> list[tuple[Record, str]]:
+    """The run's records, each with its link.
+
+    Raises: NotRecorded.
+    """
+    found = [(record, link(body)) for record, body in await ledger.read(run_id)]
+    if not found:
+        raise NotRecorded(f"no run `{run_id}` is in this ledger; `counterfoil runs` lists them")
+    return found
+
+
+def verdict_of(record: Record) -> Verdict | None:
+    """The verdict that the record is; None for an observation."""
+    event = record.event
+    if isinstance(event, Denied | Held | Replayed | ApprovalRequested | IntentRecorded | AttemptResumed):
+        return event
+    return None
+
+
+async def kept(ledger: Ledger, run_id: str, seq: int) -> Kept:
+    """The verdict at that place of the run.
+
+    Raises: NotRecorded, LedgerUnavailable, CorruptLedger.
+    """
+    records = await history(ledger, run_id)
+    record = next((one for one, _ in records if one.seq == seq), None)
+    verdict = verdict_of(record) if record is not None else None
+    if record is None or verdict is None:
+        raise NotRecorded(f"run `{run_id}` has no verdict at step {seq}; `counterfoil show {run_id}` lists its steps")
+    return Kept(
+        fold(((one, chained) for one, chained in records if one.seq < seq), Run(run_id)),
+        record,
+        verdict,
+        ledger.salt,
+        await _rules(ledger, verdict.policy),
+        await _stored(ledger, verdict.arguments),
+        await _stored(ledger, verdict.definition),
+    )
+
+
+async def _rules(ledger: Ledger, cited: Digest | None) -> Rules | None:
+    if cited is None:
+        return None
+    try:
+        return await Policies(ledger, {}, "").of(cited)
+    except PolicyMissing:
+        return None
+
+
+async def _stored(ledger: Ledger, cited: Digest | None) -> Mapping[str, Any] | None:
+    body = await ledger.payload(cited) if cited is not None else None
+    return parse(body, max_depth=ANY_DEPTH) if body is not None else None
+
+
+# --- a recorded verdict ---------------------------------------------------------------------------------------------
+
+
+def again(it: Kept, under: Rules | None = None) -> Judged:
+    """The recorded call, judged again by what the ledger has; under another policy, if one is given.
+
+    Raises: NotRecorded, if something is missing without which there is nothing to judge.
+    """
+    rules = under or it.rules
+    if (lacks := it.lacking(under)) or rules is None or it.arguments is None:
+        raise NotRecorded(f"it cannot be judged again: the ledger no longer has {', '.join(lacks)}")
+    proposal, observed, assumed = _proposal(it, it.arguments), _observed(it), list[str]()
+    now = it.record.at
+    while True:  # ends: each round answers what the one before wanted to know, once
+        taken: list[Taken] = []
+        found = decide(it.run, proposal, rules, observed, now, taken)
+        if not isinstance(found, Gather):
+            ended = after(it.run, found, rules, now)
+            return Judged(it.run, proposal, rules, now, found, ended, tuple(taken), tuple(assumed))
+        observed = _answered(it, found, observed, assumed, same=rules.digest == it.verdict.policy)
+
+
+def _proposal(it: Kept, arguments: Mapping[str, Any]) -> Proposal:
+    verdict, noted = it.verdict, it.verdict.observed
+    key = verdict.key
+    sent = None if key is None or key.source in {KeySource.FRESH, KeySource.DERIVED} else Key(key.source, key.value)
+    return Proposal(
+        it.run.id,
+        _principal(noted.get("principal"), it.run.principal),
+        verdict.tool,
+        arguments,
+        verdict.arguments,
+        sent,
+        attribution=verdict.attribution,
+        resumes=_resumes(verdict, noted.get("resumes")),
+        reported_tokens=verdict.reported_tokens,
+    )
+
+
+def _principal(noted: Mapping[str, Any] | None, opened: Principal | None) -> Principal:
+    if noted is None:
+        return opened or Principal("?")
+    return Principal(noted["id"], noted["tenant"], frozenset(noted["roles"]), frozenset(noted["scopes"]))
+
+
+def _resumes(verdict: Verdict, noted: Mapping[str, Any] | None) -> Resume | None:
+    if noted is not None:
+        return Resume(noted["attempt"], Digest(noted["round"]), Digest(noted["said"]))
+    return Resume(verdict.attempt, verdict.round, verdict.said) if isinstance(verdict, AttemptResumed) else None
+
+
+def _observed(it: Kept) -> Observed:
+    """What the gateway saw of the world, as far as the verdict says."""
+    verdict, noted = it.verdict, it.verdict.observed
+    findings = {one.check: one for one in verdict.checks}
+    held = noted.get("held")
+    parent: Literal["running", "over"] | None = None
+    if it.run.parent is not None and "run" in findings:
+        parent = "over" if findings["run"].rule == "run.parent" else "running"
+    levels = {(account, unit): level for account, unit, level in noted.get("levels", ())}
+    return Observed(
+        _tool(it),
+        verdict.definition,
+        None if held is None else Tracked(held["attempt"], held["run"], held["state"], None, "", 0.0),
+        levels or None,
+        _probes(it),
+        parent,
+        it.salt,
+    )
+
+
+def _tool(it: Kept) -> Tool | None:
+    verdict, definition = it.verdict, it.definition or {}
+    if verdict.upstream is None:
+        return None
+    trouble = verdict.observed.get("trouble")
+    own_name = str(definition.get("name", verdict.tool))
+    if trouble is None:
+        return Tool(verdict.tool, verdict.upstream, own_name, definition)
+    return Tool(
+        verdict.tool,
+        verdict.upstream,
+        own_name,
+        definition,
+        healthy=False,
+        trouble=trouble["says"],
+        withheld=trouble["withheld"],
+    )
+
+
+def _probes(it: Kept) -> dict[str, Probed]:
+    finding = next((one for one in it.verdict.checks if one.check == "preconditions"), None)
+    if finding is None:
+        return {}
+    failed = next((name for name, one in finding.inputs.items() if one["verdict"] != "pass"), None)
+    return {
+        name: Probed(
+            one["verdict"],
+            (finding.reason or "") if name == failed else f"`{name}`: {one['verdict']}",
+            datetime.fromisoformat(one["started_at"]),
+            one["artifact"],
+        )
+        for name, one in finding.inputs.items()
+    }
+
+
+def _answered(it: Kept, wanted: Gather, observed: Observed, assumed: list[str], *, same: bool) -> Observed:
+    """What was recorded of what is wanted; the rest is assumed, and said."""
+    if wanted.parent is not None:
+        observed = replace(observed, parent="running")
+        assumed.append(f"the run `{wanted.parent}`, from which this one was opened, goes on")
+    if wanted.accounts:
+        looked_at = set() if same else {account for account, _ in observed.levels or {}} | _accounts(it.verdict)
+        assumed += [f"nothing stands on `{one}`" for one in wanted.accounts if not same and one not in looked_at]
+        observed = replace(observed, levels=observed.levels or {})
+    now = it.record.at
+    probes = {name: Probed("pass", f"`{name}` is taken to pass", now) for name in wanted.probes}
+    assumed += [f"`{name}` passes when it is asked" for name in wanted.probes]
+    return replace(observed, probes={**observed.probes, **probes})
+
+
+def _accounts(verdict: Verdict) -> set[str]:
+    looked_at = (one.inputs.get("accounts", {}) for one in verdict.checks if one.check == "budget")
+    return {account["account"] for accounts in looked_at for account in accounts.values()}
+
+
+def differences(recorded: Verdict, judged: Verdict) -> tuple[Difference, ...]:
+    """The parts of the verdict that judging again gives otherwise; its findings by check."""
+    was, now = recorded.model_dump(mode="json"), judged.model_dump(mode="json")
+    checks_was = {f"checks.{one['check']}": one for one in was.pop("checks")}
+    checks_now = {f"checks.{one['check']}": one for one in now.pop("checks")}
+    was, now = was | checks_was, now | checks_now
+    parts = dict.fromkeys([*was, *now])
+    return tuple(
+        Difference(part, was.get(part), now.get(part)) for part in parts if not _equal(was.get(part), now.get(part))
+    )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    # By the digest: to Python 1, 1.0 and True are equal.
+    return digest(one, b"") == digest(other, b"")
+
+
+def same(found: Sequence[Difference]) -> bool:
+    """Whether it is the same verdict, whatever its checks noted on the way."""
+    return all(one.part.startswith(("checks.", "observed")) for one in found)
+
+
+# --- a call that nobody has made ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call, as somebody imagines it; what is not said is taken from the run and from the ledger."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    principal: Principal | None = None
+    definition: Mapping[str, Any] | None = None
+    probes: Mapping[str, Literal["pass", "fail", "inconclusive"]] | None = None
+
+
+async def standing(ledger: Ledger, run_id: str, asked: Asked, now: datetime, under: Rules | None = None) -> Judged:
+    """The call, judged against the run as it stands.
+
+    Raises: NotRecorded, LedgerUnavailable, CorruptLedger.
+    """
+    records = await history(ledger, run_id)
+    run = fold(records, Run(run_id))
+    rules = under or await _rules(ledger, run.policy)
+    if rules is None or run.principal is None:
+        raise NotRecorded(f"the text of the policy `{run.policy}` is no longer in the ledger")
+    assumed = ["the upstream of the tool can be called"]
+    tool, cited = await _offered(ledger, records, asked, assumed)
+    arguments = dict(asked.arguments)
+    principal = asked.principal or run.principal
+    if asked.principal is None:
+        assumed.append("the principal comes as the run was opened, with no scopes")
+    proposal = Proposal(run_id, principal, asked.tool, arguments, digest(arguments, ledger.salt))
+    hold = hold_of(proposal, rules.ruled(tool).registered)
+    held = next((one for one in await ledger.tracked() if hold is not None and one.hold == hold), None)
+    observed = Observed(tool, cited, held, salt=ledger.salt)
+    while True:  # ends: each round answers what the one before wanted to know, once
+        taken: list[Taken] = []
+        found = decide(run, proposal, rules, observed, now, taken)
+        if not isinstance(found, Gather):
+            ended = after(run, found, rules, now)
+            return Judged(run, proposal, rules, now, found, ended, tuple(taken), tuple(assumed))
+        observed = await _looked(ledger, found, observed, asked, now, assumed)
+
+
+async def _offered(
+    ledger: Ledger, records: Sequence[tuple[Record, str]], asked: Asked, assumed: list[str]
+) -> tuple[Tool, Digest | None]:
+    """The tool as it was last seen, in this run or in any other; or as somebody imagines it."""
+    mine = [record for record, _ in reversed(records)]
+    for record in (*mine, *await ledger.find(VERDICTS, limit=1000)):
+        verdict = verdict_of(record)
+        if verdict is None or verdict.tool != asked.tool or verdict.upstream is None:
+            continue
+        definition = asked.definition or await _stored(ledger, verdict.definition)
+        if definition is not None:
+            own_name = str(definition.get("name", asked.tool))
+            if asked.definition is None:
+                assumed.append(f"the tool is defined as in the record `{record.id}`")
+                return Tool(asked.tool, verdict.upstream, own_name, definition), verdict.definition
+            return Tool(asked.tool, verdict.upstream, own_name, definition), None
+    own_name = asked.tool.rpartition("__")[2]
+    if asked.definition is None:
+        assumed.append("the tool takes any arguments and says nothing of itself; no record has its definition")
+    definition = asked.definition or {"name": own_name, "inputSchema": {"type": "object"}}
+    return Tool(asked.tool, asked.tool.partition("__")[0], own_name, definition), None
+
+
+async def _looked(
+    ledger: Ledger, wanted: Gather, observed: Observed, asked: Asked, now: datetime, assumed: list[str]
+) -> Observed:
+    if wanted.parent is not None:
+        parent = fold(await history(ledger, wanted.parent), Run(wanted.parent))
+        over = parent.state is not RunState.RUNNING or (parent.expires_at is not None and now >= parent.expires_at)
+        observed = replace(observed, parent="over" if over else "running")
+    if wanted.accounts:
+        observed = replace(observed, levels=await ledger.levels(wanted.accounts))
+    said = asked.probes or {}
+    assumed += [f"`{name}` would be asked, and passes" for name in wanted.probes if name not in said]
+    probes = {
+        name: Probed(said.get(name, "pass"), f"`{name}` is taken to say {said.get(name, 'pass')}", now)
+        for name in wanted.probes
+    }
+    return replace(observed, probes={**observed.probes, **probes})
+
+
+def allowed(verdict: Verdict) -> bool:
+    """Whether the call goes out, or is answered from the record of one that did."""
+    return isinstance(verdict, IntentRecorded | AttemptResumed | Replayed)
+
+
+def outcome(verdict: Verdict) -> str:
+    """In the words that clients and cases know."""
+    match verdict:
+        case IntentRecorded() | AttemptResumed():
+            return "allowed"
+        case Replayed():
+            return "replayed"
+        case ApprovalRequested():
+            return str(Outcome.NEEDS_APPROVAL)
+        case _:
+            return str(verdict.outcome)
