@@ -4,7 +4,7 @@ Their order is `CHECKS` in `decide.py`; a check may rely on those before it. Wha
 air, is checked in `spending.py`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -297,34 +297,47 @@ def conditions(case: Case) -> Step:
 
 
 def _chosen(case: Case, values: Activation) -> Pass | Refuse:
-    """The first transition whose conditions hold and whose authority is held, if any does.
-
-    One for which only the authority is lacking gives way to no laxer one: less authority never allows more.
-    """
+    """The first transition whose conditions hold and whose authority is held, if any does."""
     tried: dict[str, str] = {}
-    barred: list[Transition] = []
-    # Where none is able, the lack of authority was found before, and waived.
-    judged = any(case.authority.issuperset(one.authority) for one in case.candidates)
-    for position, transition in enumerate(case.candidates):
-        found = unmet(case, transition.when, values)
-        if found is not None:
-            tried[transition.name] = said(found)
-            if isinstance(found[1], Undecided):
-                break  # a later, laxer transition must not catch what this one could not judge
-        elif judged and (lacking := sorted(set(transition.authority) - case.authority)):
-            barred.append(transition)
-            tried[transition.name] = _lacks(case, lacking)
-        elif stricter := next((one for one in barred if not as_strict(transition, one, case.tool)), None):
-            tried[transition.name] = f"`{transition.name}` asks less than `{stricter.name}`: {tried[stricter.name]}"
-        else:
+    for position, (transition, against) in enumerate(weighed(case, values)):
+        if against is None:
             step = always("conditions", {"unmet": tried}) if tried else _MET
             return step._replace(candidates=case.candidates[position:]) if position else step
+        tried[transition.name] = against
     if not case.candidates:
         return _UNASKED
     last = list(tried)[-1]
     final = "conditions" in case.rules.policy.stops.final_denials
     left = case._replace(candidates=tuple(one for one in case.candidates if one.name in tried))
     return Refuse(tried[last], rule=last, inputs={"unmet": tried}, final=final, **_lenient(left))
+
+
+def weighed(case: Case, values: Activation) -> Iterator[tuple[Transition, str | None]]:
+    """The candidates in order, each with what is against it, up to the one that is chosen, with None.
+
+    One that cannot be judged is the last: a later, laxer transition must not catch what it could not judge. One for
+    which only the authority is lacking gives way to no laxer one: less authority never allows more.
+    """
+    barred: list[tuple[Transition, str]] = []
+    # Where none is able, the lack of authority was found before, and waived.
+    judged = any(case.authority.issuperset(one.authority) for one in case.candidates)
+    for transition in case.candidates:
+        found = unmet(case, transition.when, values)
+        if found is not None:
+            yield transition, said(found)
+            if isinstance(found[1], Undecided):
+                return
+            continue
+        lacking = sorted(set(transition.authority) - case.authority) if judged else []
+        stricter = next((one for one in barred if not as_strict(transition, one[0], case.tool)), None)
+        if lacking:
+            barred.append((transition, _lacks(case, lacking)))
+            yield transition, _lacks(case, lacking)
+        elif stricter is not None:
+            yield transition, f"`{transition.name}` asks less than `{stricter[0].name}`: {stricter[1]}"
+        else:
+            yield transition, None
+            return
 
 
 def forbidden_by(case: Case, values: Activation) -> tuple[Refuse | None, Refuse | None]:

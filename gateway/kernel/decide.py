@@ -167,12 +167,12 @@ def _common(case: Case, checks: tuple[Finding, ...]) -> dict[str, Any]:
 
 def _observed(case: Case) -> dict[str, Any]:
     """What was read that neither the run's own events nor the findings of the checks hold; nothing for most calls."""
-    observed, proposal, noted = case.observed, case.proposal, dict[str, Any]()
+    observed, noted = case.observed, dict[str, Any]()
     if (held := observed.held) is not None:
         noted["held"] = {"attempt": held.attempt, "run": held.run, "state": held.state}
     if observed.levels:
         noted["levels"] = [[account, unit, level] for (account, unit), level in observed.levels.items()]
-    if (asking := proposal.principal) != case.run.principal:
+    if (asking := case.proposal.principal) != case.run.principal:
         noted["principal"] = {
             "tenant": asking.tenant,
             "id": asking.id,
@@ -181,13 +181,13 @@ def _observed(case: Case) -> dict[str, Any]:
         }
     if (tool := observed.tool) is not None and not tool.healthy:
         noted["trouble"] = {"withheld": tool.withheld, "says": tool.trouble}
-    if (resumes := proposal.resumes) is not None:
-        noted["resumes"] = {"attempt": resumes.attempt, "round": resumes.round, "said": resumes.said}
     return noted
 
 
 def _verdict(case: Case, step: Refuse | Replay | Wait | Ask, checks: tuple[Finding, ...]) -> Verdict:
     common = _common(case, checks)
+    if (resumes := case.proposal.resumes) is not None:
+        common["observed"]["resumes"] = {"attempt": resumes.attempt, "round": resumes.round, "said": resumes.said}
     match step:
         case Replay():
             return Replayed(**common, attempt=step.attempt)

@@ -8,13 +8,13 @@ from typing import Any, Literal, TypeAlias
 
 from gateway.kernel.accounts import Shared, limits_of, shown, until
 from gateway.kernel.case import Ask, Case, Pass, Refuse, Replay, Step, Wait
-from gateway.kernel.checks import listed, said, unmet
+from gateway.kernel.checks import listed, said, unmet, weighed
 from gateway.kernel.conditions import Activation, Undecided
 from gateway.kernel.decide import Taken
 from gateway.kernel.globs import names
 from gateway.kernel.reduce import joined
 from gateway.kernel.rules import Rules
-from gateway.kernel.values import accounts_of, values_of
+from gateway.kernel.values import values_of
 
 Bears: TypeAlias = Literal["for", "against", "waived", "unasked", "neither"]
 """What a thing that was looked at means for the call."""
@@ -155,22 +155,18 @@ def _forbids(case: Case, values: Activation) -> Iterator[Look]:
 
 
 def _transitions(case: Case, values: Activation, step: Step, *, forbidden: bool) -> Iterator[Look]:
-    over = "not asked: a rule forbids the call" if forbidden else None
+    found = {} if forbidden else {one.name: against for one, against in weighed(case, values)}
+    chosen = next((name for name, against in found.items() if against is None), None)
+    ended = f"`{chosen}` fits" if chosen is not None else f"`{list(found)[-1]}` could not be judged" if found else ""
+    over = "not asked: " + ("a rule forbids the call" if forbidden else ended)
     for one in case.candidates:
-        if over is not None:
+        if one.name not in found:
             yield Look("transition", one.name, "unasked", over, clauses(case, one.when, values) if forbidden else ())
             continue
-        found = unmet(case, one.when, values)
-        if found is None:
-            over = f"not asked: `{one.name}` fits"
-            yield Look("transition", one.name, "for", "fits", clauses(case, one.when, values))
-            continue
+        against = found[one.name]
         waived = isinstance(step, Refuse) and step.waived is not None and one in step.waived and case.observes(one.mode)
-        if isinstance(found[1], Undecided):
-            over = f"not asked: `{one.name}` could not be judged"
-        yield Look(
-            "transition", one.name, "waived" if waived else "against", said(found), clauses(case, one.when, values)
-        )
+        bears: Bears = "for" if against is None else "waived" if waived else "against"
+        yield Look("transition", one.name, bears, against or "fits", clauses(case, one.when, values))
 
 
 def clauses(case: Case, when: tuple[str, ...], values: Activation) -> tuple[Clause, ...]:
@@ -213,13 +209,13 @@ def _budget(case: Case, _step: Step) -> Iterator[Look]:
         over = case.run.reported_tokens >= budgets.reported_tokens
         says = f"{case.run.reported_tokens} of {budgets.reported_tokens} were reported"
         yield Look("budget", "reported_tokens", "against" if over else "for", says)
-    for shared, account in accounts_of(case):
+    for shared, account in case.accounts:
         yield from _account(case, shared, account, charge)
 
 
 def _account(case: Case, shared: Shared, account: str, charge: Mapping[str, int]) -> Iterator[Look]:
     levels, end = case.observed.levels or {}, until(shared.about.window, case.now)
-    limits = {unit: limit for unit, limit in limits_of(shared.about.limit).items() if limit is not None}
+    limits = {unit: limit for unit, limit in shared.limits.items() if limit is not None}
     within = "" if end is None else f", until {end.isoformat(timespec='minutes')}"
     for unit, limit in limits.items():
         look = _level("account", f"{shared.rule}.{unit}", levels.get((account, unit), 0), charge[unit], limit, unit)
