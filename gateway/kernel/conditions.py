@@ -67,6 +67,7 @@ VARIABLES: Mapping[Kind, Mapping[str, str]] = {
     "verifier": {
         "args": "map(string, dyn)",
         "result": "map(string, dyn)",
+        "evidence": "map(string, dyn)",
         "values": "map(string, dyn)",
         "now": "timestamp",
     },

@@ -52,7 +52,7 @@ def values_of(case: Case) -> Activation:
             "tool.data_class": (known.rule.data_class if known else None) or "",
         }
     if "evidence" in reads:
-        values["evidence"] = _proven(run)
+        values["evidence"] = proven(run)
     if "accounts" in reads:
         values["accounts"] = _levels(case)
     if "values" in reads:
@@ -67,7 +67,8 @@ def _nothing() -> Activation:
     return activation("transition", {})
 
 
-def _proven(run: Run) -> dict[str, Any]:
+def proven(run: Run) -> dict[str, Any]:
+    """The evidence of the run, by verifier, as expressions read it."""
     return {
         name: {
             "verdict": held.event.verdict,

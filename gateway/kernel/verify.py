@@ -14,6 +14,7 @@ from gateway.kernel.conditions import Undecided
 from gateway.kernel.reduce import overtaken
 from gateway.kernel.rules import Rules
 from gateway.kernel.schema import Unenforceable, violations
+from gateway.kernel.values import proven
 from gateway.model.canonical import Digest, digest
 from gateway.model.events import (
     AttemptAbandoned,
@@ -231,12 +232,12 @@ def settle(
     now: datetime,
 ) -> Sequence[Event]:
     """The verifier's verdict about the attempt, and the phase that follows from it."""
-    verdict, says = judged(asked.verifier, asked.rule, answer, arguments, rules, now)
+    verdict, says = judged(asked.verifier, asked.rule, run, answer, arguments, rules, now)
     evidence = EvidenceRecorded(
         verifier=asked.verifier,
         verdict=verdict,
         attempt=asked.attempt.id,
-        scope=_scope(asked.rule, answer, arguments, rules, now),
+        scope=_scope(asked.rule, run, answer, arguments, rules, now),
         covers=asked.rule.covers,
         signature=_signature(asked, answer, says) if verdict != "pass" else None,
         says=says,
@@ -268,30 +269,38 @@ def probe_arguments(
     return asked
 
 
-def _scope(rule: Verifier, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime) -> dict[str, Any]:
+def _scope(
+    rule: Verifier, run: Run, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
+) -> dict[str, Any]:
     """What the evidence is about; what cannot be told is left out, and a condition that reads it is undecided."""
     asked = probe_arguments(rule, arguments, rules, now)
     scope = {"tool": rule.probe.tool, "arguments": {} if isinstance(asked, Undecided) else asked, **rule.scope}
     if isinstance(answer, ToolResult):
-        values = _values(answer, arguments, rules, now)
+        values = _values(run, answer, arguments, rules, now)
         told = ((name, rules.value("verifier", formula).find(values)) for name, formula in rule.scope_from.items())
         scope |= {name: found for name, found in told if not isinstance(found, Undecided)}
     return scope
 
 
-def _values(answer: ToolResult, arguments: Mapping[str, Any], rules: Rules, now: datetime) -> dict[str, Any]:
-    return {"result": dict(answer.result), "args": dict(arguments), "values": rules.policy.values, "now": now}
+def _values(run: Run, answer: ToolResult, arguments: Mapping[str, Any], rules: Rules, now: datetime) -> dict[str, Any]:
+    return {
+        "result": dict(answer.result),
+        "args": dict(arguments),
+        "evidence": proven(run),
+        "values": rules.policy.values,
+        "now": now,
+    }
 
 
 def judged(
-    name: str, rule: Verifier, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
+    name: str, rule: Verifier, run: Run, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
 ) -> tuple[Literal["pass", "fail", "inconclusive"], str]:
     """The verifier's verdict by its probe's answer, and what it says in one sentence."""
     if not isinstance(answer, ToolResult):
         return "inconclusive", f"`{name}` could not check: {_trouble(answer)}"
     if answer.result.get("isError") is True:
         return "inconclusive", f"`{name}` could not check: the probe answered with an error"
-    values = _values(answer, arguments, rules, now)
+    values = _values(run, answer, arguments, rules, now)
     for expression in rule.passes:
         held = rules.condition("verifier", expression).decide(values)
         if isinstance(held, Undecided):

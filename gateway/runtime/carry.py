@@ -186,12 +186,14 @@ class Carrier:
             return NotSent(f"what to ask `{rule.probe.tool}` cannot be told: {probe.reason}"), started
         return await self._upstreams.call(Dispatch(tool, probe, rule.timeout_s, meta=trace.carrier())), started
 
-    async def probe(self, name: str, arguments: Mapping[str, Any], rules: Rules) -> tuple[Probed, dict[Digest, bytes]]:
+    async def probe(
+        self, name: str, run: Run, arguments: Mapping[str, Any], rules: Rules
+    ) -> tuple[Probed, dict[Digest, bytes]]:
         """What a verifier finds before a call with these arguments is made, and what is to be stored of it."""
         rule = rules.policy.verifiers[name]
         answer, started = await self._ask(rule, arguments, rules)
         cited, payloads = stored(answer, self._ledger.salt)
-        verdict, says = judged(name, rule, answer, arguments, rules, utc(self._clock.now()))
+        verdict, says = judged(name, rule, run, answer, arguments, rules, utc(self._clock.now()))
         return Probed(verdict, says, started, cited.digest if cited else None), payloads
 
     async def _insist(self, answered: Answered) -> None:

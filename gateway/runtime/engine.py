@@ -72,9 +72,10 @@ async def _within(work: "asyncio.Task[Any]", seconds: float) -> None:
 class _Wanting(Exception):
     """Nothing can be decided before somebody has looked at the world."""
 
-    def __init__(self, wanted: Gather, rules: Rules) -> None:
+    def __init__(self, wanted: Gather, run: Run, rules: Rules) -> None:
         super().__init__()
         self.wanted = wanted
+        self.run = run
         self.rules = rules
 
 
@@ -249,7 +250,7 @@ class Engine:
                 seen.append(run)
                 found = decide(run, proposal, rules, observed, now)
                 if isinstance(found, Gather):
-                    raise _Wanting(found, rules)
+                    raise _Wanting(found, run, rules)
                 return (found,)
 
             try:
@@ -283,7 +284,7 @@ class Engine:
         if wanted.accounts:
             observed = replace(observed, levels=await self._ledger.levels(wanted.accounts))
         for name in wanted.probes:
-            found, stored = await self.carrier.probe(name, proposal.arguments, wanting.rules)
+            found, stored = await self.carrier.probe(name, wanting.run, proposal.arguments, wanting.rules)
             payloads |= stored
             observed = replace(observed, probes={**observed.probes, name: found})
         return observed

@@ -153,7 +153,8 @@ class Verifier(Part):
     probe: ProbeCall
     """How it looks."""
     passes: tuple[Expression, ...] = Field(alias="pass", min_length=1)
-    """CEL expressions over `result` (the probe's whole answer) and `args` (the attempt's arguments); all must hold."""
+    """CEL expressions over `result` (the probe's whole answer), `args` (the attempt's arguments) and `evidence` (what
+    the run has proven before); all must hold."""
     timeout_s: float = Field(default=60.0, gt=0, le=3_600)
     covers: tuple[Glob, ...] = ("*",)
     """Tools whose mutations make its evidence stale."""
