@@ -5,6 +5,10 @@ those two packs stand before small servers of ours with the same tools (`tests/s
 """
 
 import json
+import os
+import re
+import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,8 +19,10 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
+from ruamel.yaml import YAML
 
 POLICIES = Path(__file__).parent.parent.parent / "policies"
+SERVERS = Path(__file__).parent.parent / "servers" / "packs"
 COUNTERFOIL = str(Path(sys.executable).parent / "counterfoil")
 LIMIT_S = 90
 """For a walk of three seconds, on a machine that is shared."""
@@ -64,6 +70,53 @@ async def wrapped(folder: Path, policy: str, server: list[str]) -> AsyncIterator
     with anyio.fail_after(LIMIT_S):
         async with Client(StdioServerParameters(command=COUNTERFOIL, args=args)) as client:
             yield Agent(client, ledger)
+
+
+@asynccontextmanager
+async def served(folder: Path, workflow: str, policy: str, upstreams: dict[str, list[str]]) -> AsyncIterator[Agent]:
+    """An agent with a run of its own at these servers behind `counterfoil serve`."""
+    (folder / "policies").mkdir()
+    (folder / "policies" / "policy.yaml").write_text(policy)
+    config, ledger = folder / "gateway.yaml", f"sqlite:///{folder}/ledger.db"
+    told = {name: {"command": command, "args": args} for name, (command, *args) in upstreams.items()}
+    listen = {"listen": {"port": 0}, "ledger": ledger, "policies": "policies", "workflow": workflow}
+    with config.open("w") as file:
+        YAML(typ="safe").dump({**listen, "upstreams": told}, file)
+    with subprocess.Popen(
+        [COUNTERFOIL, "serve", "--config", str(config)], stderr=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
+    ) as gateway:
+        try:
+            with anyio.fail_after(LIMIT_S):
+                address = await anyio.to_thread.run_sync(listening, gateway)
+                opened = await anyio.run_process([COUNTERFOIL, "run", "open", "-w", workflow, "--config", str(config)])
+                async with Client(f"{address}/runs/{opened.stdout.decode().strip()}/mcp") as client:
+                    yield Agent(client, ledger)
+        finally:
+            gateway.send_signal(signal.SIGTERM)
+            try:
+                gateway.wait(10)
+            except subprocess.TimeoutExpired:
+                gateway.kill()
+
+
+def listening(gateway: "subprocess.Popen[str]") -> str:
+    """Where the gateway says that it listens."""
+    assert gateway.stderr is not None
+    heard: list[str] = []
+    for line in gateway.stderr:
+        heard.append(line)
+        if found := re.search(r"listening at (http://\S+)/mcp", line):
+            return found[1]
+    raise AssertionError("".join(heard))
+
+
+WHO = ("-c", "user.name=A", "-c", "user.email=a@example.com")
+
+
+def git(folder: Path, *words: str) -> str:
+    """What git says there."""
+    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=True, text=True, timeout=30)  # noqa: S603, S607
+    return done.stdout.strip()
 
 
 def pack(name: str, *changes: tuple[str, str]) -> str:
@@ -147,3 +200,100 @@ class TestFilesystemWorkspace:
                 assert "s3cret" not in json.dumps(agent.answer) + agent.text
         assert not (root / "env.txt").exists()
         assert not (root / ".git" / "hooks").exists()
+
+
+class TestGitChange:
+    """Behind `counterfoil serve`, with the real filesystem and git servers, and a repository with a remote."""
+
+    @pytest.fixture
+    def project(self, tmp_path: Path) -> Path:
+        home, project = tmp_path / "home.git", (tmp_path / "project").resolve()
+        project.mkdir()
+        (project / "test_it.py").write_text(
+            "import unittest, it\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(it.answer, 42)\n"
+        )
+        (project / "it.py").write_text("answer = 41\n")
+        git(tmp_path, "init", "--quiet", "--bare", str(home))
+        git(project, "init", "--quiet", "--initial-branch=main")
+        git(project, "remote", "add", "origin", str(home))
+        git(project, "add", "--all")
+        git(project, *WHO, "commit", "--quiet", "--message=Begin")
+        git(project, "push", "--quiet", "origin", "main")
+        for name in ("user.name", "user.email"):
+            git(project, "config", name, "agent@example.com")
+        return project
+
+    @pytest.fixture
+    async def agent(
+        self, tmp_path: Path, project: Path, filesystem_server: list[str], git_server: list[str]
+    ) -> AsyncIterator[Agent]:
+        ours = [sys.executable, str(SERVERS / "change_server.py")]
+        upstreams = {
+            "fs": [*filesystem_server, str(project)],
+            "git": [*git_server, "--repository", str(project)],
+            **{name: [*ours, name, str(project)] for name in ("runner", "remote", "github")},
+        }
+        async with served(tmp_path, "git-change", pack("git-change", ("/home/you/project", str(project))), upstreams) as it:
+            yield it
+
+    async def test_what_was_tested_is_pushed_and_waits_for_two_people(self, agent: Agent, project: Path) -> None:
+        path, at = str(project), {"repo_path": str(project)}
+        right = [{"oldText": "41", "newText": "42"}]
+        push = {"path": path, "branch": "agent/fix"}
+        here = {"owner": "your-org", "repo": "project"}
+        assert await agent.ask("fs__read_text_file", path=f"{path}/it.py") == "passed"
+        assert await agent.ask("runner__run_tests") == "passed"
+        assert await agent.ask("git__git_create_branch", **at, branch_name="agent/fix") == "passed"
+        assert await agent.ask("git__git_checkout", **at, branch_name="agent/fix") == "passed"
+        assert await agent.ask("fs__edit_file", path=f"{path}/it.py", edits=right) == "passed"
+        assert await agent.ask("remote__git_push", **push) == "denied"
+        assert await agent.ask("runner__run_tests") == "verification_failed"  # they pass, on what is not committed
+        assert await agent.ask("git__git_add", **at, files=["it.py"]) == "passed"
+        assert await agent.ask("git__git_commit", **at, message="Say 42") == "passed"
+        assert await agent.ask("runner__run_tests") == "passed"
+        assert await agent.ask("remote__git_push", **push) == "passed"
+        assert git(project, "rev-parse", "HEAD") == git(project, "rev-parse", "refs/remotes/origin/agent/fix")
+        assert await agent.ask("github__create_pull_request", **here, title="42", head="agent/fix", base="main") == "passed"
+        assert await agent.ask("github__merge_pull_request", **here, pullNumber=1) == "needs_approval"
+        assert await agent.ask("github__pull_request_read", **here, method="get", pullNumber=1) == "passed"
+        assert json.loads(agent.text)["merged"] is False
+
+    async def test_a_head_that_moved_after_the_tests_is_not_pushed(self, agent: Agent, project: Path) -> None:
+        path, at = str(project), {"repo_path": str(project)}
+        right = [{"oldText": "41", "newText": "42"}]
+        assert await agent.ask("git__git_create_branch", **at, branch_name="agent/fix") == "passed"
+        assert await agent.ask("git__git_checkout", **at, branch_name="agent/fix") == "passed"
+        assert await agent.ask("fs__edit_file", path=f"{path}/it.py", edits=right) == "passed"
+        assert await agent.ask("git__git_add", **at, files=["it.py"]) == "passed"
+        assert await agent.ask("git__git_commit", **at, message="Say 42") == "passed"
+        assert await agent.ask("runner__run_tests") == "passed"
+        (project / "it.py").write_text("answer = 0\n")  # behind the gateway's back
+        git(project, *WHO, "commit", "--quiet", "--all", "--message=Not tested")
+        assert await agent.ask("remote__git_push", path=path, branch="agent/fix") == "denied"
+        assert agent.refused_by == "push"
+        assert "head_is_tested" in agent.answer["reason"]
+        assert git(project, "branch", "--remotes") == "origin/main"
+
+    async def test_main_secrets_and_hooks_are_out_of_reach(self, agent: Agent, project: Path) -> None:
+        path, at = str(project), {"repo_path": str(project)}
+        (project / "conf").mkdir()
+        (project / "conf" / ".env").write_text("TOKEN=s3cret\n")
+        for tool, arguments in [
+            ("fs__read_text_file", {"path": f"{path}/conf/.env"}),
+            ("fs__write_file", {"path": f"{path}/.git/hooks/pre-commit", "content": "#!/bin/sh\n"}),
+            ("git__git_checkout", {**at, "branch_name": "main"}),
+            ("git__git_diff", {**at, "target": "--output=stolen"}),
+            ("remote__git_push", {"path": path, "branch": "agent/x:main"}),
+        ]:
+            assert await agent.ask(tool, **arguments) == "denied", (tool, arguments)
+        assert await agent.ask("fs__write_file", path=f"{path}/conf/a.txt", content="a\n") == "passed"
+        assert await agent.ask("git__git_add", **at, files=["conf"]) == "passed"
+        assert await agent.ask("git__git_commit", **at, message="On main") == "denied"
+        assert "on_own_branch" in agent.answer["reason"]
+        assert await agent.ask("git__git_create_branch", **at, branch_name="agent/fix") == "passed"
+        assert await agent.ask("git__git_checkout", **at, branch_name="agent/fix") == "passed"
+        assert await agent.ask("git__git_commit", **at, message="With a secret") == "denied"
+        assert "no_secret_staged" in agent.answer["reason"]
+        assert await agent.ask("git__git_reset", **at) == "passed"
+        assert await agent.ask("git__git_add", **at, files=["conf/a.txt"]) == "passed"
+        assert await agent.ask("git__git_commit", **at, message="Without one") == "passed"
