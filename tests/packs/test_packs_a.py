@@ -297,3 +297,67 @@ class TestGitChange:
         assert await agent.ask("git__git_reset", **at) == "passed"
         assert await agent.ask("git__git_add", **at, files=["conf/a.txt"]) == "passed"
         assert await agent.ask("git__git_commit", **at, message="Without one") == "passed"
+
+
+class TestShell:
+    """In front of a server of ours that gives bash whatever it is asked."""
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        root = (tmp_path / "workspace").resolve()
+        root.mkdir()
+        git(root, "init", "--quiet", "--initial-branch=main")
+        for name in ("user.name", "user.email"):
+            git(root, "config", name, "agent@example.com")
+        (root / "README.md").write_text("# Read me\n")
+        (root / ".env").write_text("TOKEN=s3cret\n")
+        return root
+
+    @pytest.fixture
+    async def agent(self, tmp_path: Path, root: Path) -> AsyncIterator[Agent]:
+        server = [sys.executable, str(SERVERS / "shell_server.py"), str(root)]
+        async with wrapped(tmp_path, pack("shell", ("/home/you/workspace", str(root))), server) as it:
+            yield it
+
+    async def test_known_commands_run_and_others_when_a_person_agrees(self, agent: Agent, root: Path) -> None:
+        assert await line(agent, f"cat {root}/README.md | head -n 1 && git status --short") == "passed"
+        assert agent.text.splitlines()[:1] == ["# Read me"]
+        assert await line(agent, "mkdir -p src && touch src/a.py && git add -- src && git commit -m 'Begin; it is time'") == (
+            "passed"
+        )
+        assert git(root, "log", "--format=%s") == "Begin; it is time"
+        assert await line(agent, "rm -r src") == "needs_approval"
+        assert (root / "src").exists()
+        await agent.agree()
+        assert await line(agent, "rm -r src README.md") == "needs_approval"
+        assert await line(agent, "rm -r src") == "passed"
+        assert not (root / "src").exists()
+
+    async def test_what_gets_by_lists_of_forbidden_words_does_not_get_by(self, agent: Agent, root: Path) -> None:
+        made = root / "made"
+        for attack in (
+            "sh -c 'touch made'",  # DesktopCommanderMCP #730
+            "env touch made",
+            "echo hi\n./touch made",
+            "cat <(touch made)",  # #497
+            "/usr/bin/touch made",  # #218
+            'echo "$(touch made)"',  # #217
+            "'/usr/bin/tou'ch made",  # #421
+            "echo > made",
+            "ls &touch made",
+            "cat .env",
+            "cat .e*",
+            f"cat {root}/../workspace/.env",
+            "git -c core.fsmonitor='touch made' status",
+        ):
+            assert await line(agent, attack) == "denied", attack
+            assert "s3cret" not in agent.text
+        assert not made.exists()
+        assert await agent.ask("start_process", command="ls", timeout_ms=1000, shell="/usr/bin/python3") == "denied"
+        assert await agent.ask("set_config_value", key="blockedCommands", value=[]) == "policy_denied"
+        assert await line(agent, "ls") == "policy_denied"  # an agent that tries that is stopped
+
+
+async def line(agent: Agent, command: str) -> str:
+    """What became of a command line."""
+    return await agent.ask("start_process", command=command, timeout_ms=20_000)
