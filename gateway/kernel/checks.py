@@ -6,7 +6,7 @@ air, is checked in `spending.py`.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.kernel.case import Case, Gather, Pass, Refuse, Replay, Step, Wait, always, passed
 from gateway.kernel.conditions import Activation, Undecided
@@ -299,20 +299,33 @@ def conditions(case: Case) -> Step:
 def _chosen(case: Case, values: Activation) -> Pass | Refuse:
     """The first transition whose conditions hold and whose authority is held, if any does."""
     tried: dict[str, str] = {}
-    for position, (transition, against) in enumerate(weighed(case, values)):
-        if against is None:
+    nearest: str | None = None
+    for position, weighing in enumerate(weighed(case, values)):
+        if weighing.against is None:
             step = always("conditions", {"unmet": tried}) if tried else _MET
             return step._replace(candidates=case.candidates[position:]) if position else step
-        tried[transition.name] = against
+        tried[weighing.transition.name] = weighing.against
+        if weighing.met and nearest is None:
+            nearest = weighing.transition.name
     if not case.candidates:
         return _UNASKED
-    last = list(tried)[-1]
+    told = nearest or list(tried)[-1]
     final = "conditions" in case.rules.policy.stops.final_denials
     left = case._replace(candidates=tuple(one for one in case.candidates if one.name in tried))
-    return Refuse(tried[last], rule=last, inputs={"unmet": tried}, final=final, **_lenient(left))
+    return Refuse(tried[told], rule=told, inputs={"unmet": tried}, final=final, **_lenient(left))
 
 
-def weighed(case: Case, values: Activation) -> Iterator[tuple[Transition, str | None]]:
+class Weighed(NamedTuple):
+    """What a transition has against the call."""
+
+    transition: Transition
+    against: str | None
+    """None for the one that is chosen."""
+    met: bool
+    """Whether its conditions hold."""
+
+
+def weighed(case: Case, values: Activation) -> Iterator[Weighed]:
     """The candidates in order, each with what is against it, up to the one that is chosen, with None.
 
     One that cannot be judged is the last: a later, laxer transition must not catch what it could not judge. One for
@@ -324,7 +337,7 @@ def weighed(case: Case, values: Activation) -> Iterator[tuple[Transition, str | 
     for transition in case.candidates:
         found = unmet(case, transition.when, values)
         if found is not None:
-            yield transition, said(found)
+            yield Weighed(transition, said(found), met=False)
             if isinstance(found[1], Undecided):
                 return
             continue
@@ -332,11 +345,12 @@ def weighed(case: Case, values: Activation) -> Iterator[tuple[Transition, str | 
         stricter = next((one for one in barred if not as_strict(transition, one[0], case.tool)), None)
         if lacking:
             barred.append((transition, _lacks(case, lacking)))
-            yield transition, _lacks(case, lacking)
+            yield Weighed(transition, _lacks(case, lacking), met=True)
         elif stricter is not None:
-            yield transition, f"`{transition.name}` asks less than `{stricter[0].name}`: {stricter[1]}"
+            less = f"`{transition.name}` asks less than `{stricter[0].name}`: {stricter[1]}"
+            yield Weighed(transition, less, met=True)
         else:
-            yield transition, None
+            yield Weighed(transition, None, met=True)
             return
 
 

@@ -155,7 +155,7 @@ def _forbids(case: Case, values: Activation) -> Iterator[Look]:
 
 
 def _transitions(case: Case, values: Activation, step: Step, *, forbidden: bool) -> Iterator[Look]:
-    found = {} if forbidden else {one.name: against for one, against in weighed(case, values)}
+    found = {} if forbidden else {one.transition.name: one.against for one in weighed(case, values)}
     chosen = next((name for name, against in found.items() if against is None), None)
     ended = f"`{chosen}` fits" if chosen is not None else f"`{list(found)[-1]}` could not be judged" if found else ""
     over = "not asked: " + ("a rule forbids the call" if forbidden else ended)

@@ -83,7 +83,10 @@ async def served(folder: Path, workflow: str, policy: str, upstreams: dict[str, 
     with config.open("w") as file:
         YAML(typ="safe").dump({**listen, "upstreams": told}, file)
     with subprocess.Popen(
-        [COUNTERFOIL, "serve", "--config", str(config)], stderr=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
+        [COUNTERFOIL, "serve", "--config", str(config)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
     ) as gateway:
         try:
             with anyio.fail_after(LIMIT_S):
@@ -115,7 +118,7 @@ WHO = ("-c", "user.name=A", "-c", "user.email=a@example.com")
 
 def git(folder: Path, *words: str) -> str:
     """What git says there."""
-    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=True, text=True, timeout=30)  # noqa: S603, S607
+    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=True, text=True, timeout=30)
     return done.stdout.strip()
 
 
@@ -233,7 +236,9 @@ class TestGitChange:
             "git": [*git_server, "--repository", str(project)],
             **{name: [*ours, name, str(project)] for name in ("runner", "remote", "github")},
         }
-        async with served(tmp_path, "git-change", pack("git-change", ("/home/you/project", str(project))), upstreams) as it:
+        async with served(
+            tmp_path, "git-change", pack("git-change", ("/home/you/project", str(project))), upstreams
+        ) as it:
             yield it
 
     async def test_what_was_tested_is_pushed_and_waits_for_two_people(self, agent: Agent, project: Path) -> None:
@@ -253,7 +258,10 @@ class TestGitChange:
         assert await agent.ask("runner__run_tests") == "passed"
         assert await agent.ask("remote__git_push", **push) == "passed"
         assert git(project, "rev-parse", "HEAD") == git(project, "rev-parse", "refs/remotes/origin/agent/fix")
-        assert await agent.ask("github__create_pull_request", **here, title="42", head="agent/fix", base="main") == "passed"
+        assert (
+            await agent.ask("github__create_pull_request", **here, title="42", head="agent/fix", base="main")
+            == "passed"
+        )
         assert await agent.ask("github__merge_pull_request", **here, pullNumber=1) == "needs_approval"
         assert await agent.ask("github__pull_request_read", **here, method="get", pullNumber=1) == "passed"
         assert json.loads(agent.text)["merged"] is False
@@ -322,9 +330,9 @@ class TestShell:
     async def test_known_commands_run_and_others_when_a_person_agrees(self, agent: Agent, root: Path) -> None:
         assert await line(agent, f"cat {root}/README.md | head -n 1 && git status --short") == "passed"
         assert agent.text.splitlines()[:1] == ["# Read me"]
-        assert await line(agent, "mkdir -p src && touch src/a.py && git add -- src && git commit -m 'Begin; it is time'") == (
-            "passed"
-        )
+        assert await line(
+            agent, "mkdir -p src && touch src/a.py && git add -- src && git commit -m 'Begin; it is time'"
+        ) == ("passed")
         assert git(root, "log", "--format=%s") == "Begin; it is time"
         assert await line(agent, "rm -r src") == "needs_approval"
         assert (root / "src").exists()
@@ -353,7 +361,8 @@ class TestShell:
             assert await line(agent, attack) == "denied", attack
             assert "s3cret" not in agent.text
         assert not made.exists()
-        assert await agent.ask("start_process", command="ls", timeout_ms=1000, shell="/usr/bin/python3") == "denied"
+        another = {"command": "ls", "timeout_ms": 1000, "shell": "/usr/bin/python3"}
+        assert await agent.ask("start_process", **another) == "denied"
         assert await agent.ask("set_config_value", key="blockedCommands", value=[]) == "policy_denied"
         assert await line(agent, "ls") == "policy_denied"  # an agent that tries that is stopped
 

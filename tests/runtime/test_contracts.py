@@ -366,9 +366,11 @@ async def test_less_authority_is_not_handed_to_a_transition_that_asks_less() -> 
         assert refused(await it.call("write", {"n": 1})) == ("needs_approval", "strict")
     async with house(transitions=LAXER) as it:
         shown = await it.call("write", {"n": 1})
-        assert refused(shown) == ("denied", "lax")
+        assert refused(shown) == ("denied", "strict")
         assert shown.refusal is not None
-        assert shown.refusal.reason == "`lax` asks less than `strict`: `local:user` lacks the authority `b`"
+        assert shown.refusal.reason == "`local:user` lacks the authority `b`"
+        finding = (await it.ledger.read("run_1"))[-1][0].event.checks[-1]
+        assert finding.inputs["unmet"]["lax"] == "`lax` asks less than `strict`: `local:user` lacks the authority `b`"
 
 
 async def test_less_authority_is_handed_to_a_transition_that_asks_more() -> None:

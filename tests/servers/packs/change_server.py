@@ -1,4 +1,4 @@
-"""What a change to a repository needs beside files and git: a test runner, a push, and as much of GitHub as a merge sees.
+"""What a change to a repository needs beside files and git: a test runner, a push, and what a merge sees of GitHub.
 
     python change_server.py runner | remote | github DIRECTORY
 
@@ -29,7 +29,7 @@ class Report(TypedDict):
 
 def ran(directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """The command has ended, in the directory."""
-    return subprocess.run(  # noqa: S603 - no shell, and words of this file
+    return subprocess.run(
         command, cwd=directory, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL, timeout=LIMIT_S
     )
 
@@ -58,7 +58,7 @@ def remote(directory: Path) -> MCPServer[object]:
     server: MCPServer[object] = MCPServer("remote", version="1", log_level="ERROR")
 
     @server.tool()
-    def git_push(  # noqa: PLR0913 - as many as the real one has
+    def git_push(
         path: str,
         remote: str = "origin",
         branch: str | None = None,

@@ -1,6 +1,6 @@
 """A server that runs commands, with the names and arguments of desktop-commander: whatever it is given, by bash.
 
-    python shell_server.py DIRECTORY
+python shell_server.py DIRECTORY
 """
 
 import subprocess
@@ -17,7 +17,7 @@ def shell_server(directory: Path) -> MCPServer[object]:
     @server.tool()
     def start_process(command: str, timeout_ms: float, shell: str = "/bin/bash") -> str:
         """Run a command and tell what it printed."""
-        done = subprocess.run(  # noqa: S603 - it is what the server is for
+        done = subprocess.run(
             [shell, "-c", command],
             cwd=directory,
             capture_output=True,
