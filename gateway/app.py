@@ -108,8 +108,13 @@ def plan_of(settings: Settings) -> Plan:
     )
 
 
-def _load(folder: Path, workflow: str | None, watched: Watched) -> Mapping[str, Policy]:
-    policies = load_folder(folder, condition_trouble, watched)
+def _load(path: Path, workflow: str | None, watched: Watched) -> Mapping[str, Policy]:
+    """The policies of a folder, or the one of a file."""
+    if path.is_file():
+        one = load_policy(path, condition_trouble, watched)
+        policies = {one.workflow: one}
+    else:
+        policies = load_folder(path, condition_trouble, watched)
     _ = _default(workflow, policies)
     return policies
 

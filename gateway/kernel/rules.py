@@ -11,7 +11,7 @@ from gateway.kernel.registry import Registered, is_pinned, registered
 from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect
 from gateway.model.flaws import EXPRESSIONS, FORMULAS, Kind, texts
-from gateway.model.policy import Forbid, Policy, Spend, Transition, micro
+from gateway.model.policy import Compensation, Forbid, Policy, Spend, Transition, micro
 from gateway.model.principal import Principal
 from gateway.model.spelling import kept
 from gateway.model.tool import Tool
@@ -165,6 +165,14 @@ def forbids_for(policy: Policy, name: str, effect: Effect | None) -> tuple[Forbi
         if any(names(pattern, name) for pattern in forbid.tools)
         and (not forbid.effect or effect is None or effect in forbid.effect)
     )
+
+
+def compensation_of(policy: Policy, tool: str, transition: str | None) -> Compensation | None:
+    """The call by which a call of this tool, made under this transition, is undone; None where policy names none."""
+    told = next((one.compensation for one in policy.transitions if one.name == transition), None)
+    if told is not None:
+        return told
+    return next((rule.compensation for pattern, rule in policy.tools.items() if names(pattern, tool)), None)
 
 
 def authority_of(policy: Policy, principal: Principal) -> frozenset[str]:

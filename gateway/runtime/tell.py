@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, assert_never
 
 from gateway.kernel.accounts import limits_of, shown
-from gateway.kernel.rules import Rules
+from gateway.kernel.rules import Rules, compensation_of
 from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, PolicyRef, Refusal
 from gateway.model.events import (
     TERMINAL,
@@ -159,8 +159,11 @@ def _unproven(run: Run, attempt: Attempt, base: dict[str, Any]) -> Refusal:
         "reason": cited[0].says,
         "evidence": cited,
     }
+    undo = compensation_of(base["_rules"].policy, attempt.intent.tool, attempt.intent.transition)
     if attempt.verdict == "inconclusive":
         failed["next"] = "The effect was made; whether it is right could not be checked. Do not repeat it; look first."
+    elif undo is not None:
+        failed["next"] = f"{NEXT_STEP[Outcome.VERIFICATION_FAILED]} Policy names `{undo.tool}` to undo it."
     return _said(base | failed | {"budget": _budget(run, base["_rules"], attempt.intent.charge)})
 
 
