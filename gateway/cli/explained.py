@@ -1,6 +1,8 @@
 """An explanation, for people in 80 columns and for programs as JSON. `docs/explain.md` says what stands where."""
 
+import io
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gateway.cli.plain import counted, cut, visible
-from gateway.kernel.explain import Line, conclusion, lines, reading
+from gateway.kernel.explain import Line, conclusion, lines, reading, results
 from gateway.kernel.looks import Clause, Look
 from gateway.model.answer import Refusal
 from gateway.model.events import TERMINAL, AttemptResumed, IntentRecorded, Replayed, Verdict
@@ -31,6 +33,7 @@ MAX_SHOWN = 1000
 class Again:
     """How a recorded verdict compares with judging it again."""
 
+    recorded: Verdict
     missing: tuple[str, ...]
     differences: tuple[Difference, ...]
     under: bool
@@ -50,6 +53,8 @@ class Explanation:
     judged: Judged | None
     """None where a recorded verdict can not be judged again."""
     again: Again | None = None
+    imagined: bool = False
+    """Whether the run exists for this call only."""
     case: tuple[str, str | None] | None = None
     """The case's name, and what came instead of what it expects."""
 
@@ -81,7 +86,7 @@ def document(it: Explanation) -> dict[str, Any]:
     told = it.told
     return {
         "format": FORMAT,
-        "run": it.run.id if it.run.version and it.case is None else None,
+        "run": None if it.imagined else it.run.id,
         "seq": it.seq,
         "at": it.at.isoformat(),
         "principal": _principal(it),
@@ -159,6 +164,7 @@ def _again(it: Again | None) -> dict[str, Any] | None:
         "possible": not it.missing,
         "missing": list(it.missing),
         "under_another_policy": it.under,
+        "recorded": {"outcome": outcome(it.recorded), "says": conclusion(it.recorded)},
         "same": None if it.missing else same(it.differences),
         "differences": [{"part": one.part, "recorded": one.recorded, "again": one.again} for one in it.differences],
     }
@@ -203,6 +209,8 @@ class _Page:
 
 def show(it: Explanation, console: Console) -> None:
     """The explanation on the terminal."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 gets question marks for the signs
     page = _Page(console)
     _header(it, page)
     page.put("")
@@ -219,7 +227,7 @@ def show(it: Explanation, console: Console) -> None:
     for assumed in it.judged.assumed if it.judged is not None else ():
         page.put(f"Assumed: {visible(assumed)}", hang=2)
     if it.again is not None:
-        _show_again(it.again, page)
+        _show_again(it, it.again, page)
     if it.case is not None:
         name, wrong = it.case
         page.put(f"The case `{visible(name)}` {'holds' if wrong is None else f'does not hold: {visible(wrong)}'}")
@@ -228,8 +236,8 @@ def show(it: Explanation, console: Console) -> None:
 def _header(it: Explanation, page: _Page) -> None:
     call, policy, who = _call(it), _policy(it), _principal(it)
     at = it.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    where = "an imagined run" if it.run.id == "run_case" else f"run {it.run.id}"
-    step = f", step {it.seq}" if it.seq is not None else ", as it stands" if it.run.id != "run_case" else ""
+    step = "as it stands" if it.seq is None else f"step {it.seq}"
+    where = "an imagined run" if it.imagined else f"run {it.run.id}, {step}"
     arguments = "(erased)" if call["arguments"] is None else json.dumps(call["arguments"], ensure_ascii=False)
     has = [f"{what} {', '.join(who[what])}" for what in ("roles", "scopes") if who.get(what)]
     spent = [counted(it.run.spent.calls, "call"), counted(it.run.spent.mutations, "mutation")]
@@ -241,7 +249,7 @@ def _header(it: Explanation, page: _Page) -> None:
         "stands": f"phase {it.run.phase}; spent: {', '.join(spent)}",
         "policy": f"{policy['workflow']} {policy['digest'][:15]}, {policy['mode'] or 'its text is not in the ledger'}",
     }
-    page.put(Text(visible(f"{where}{step}, {at}"), style="bold"))
+    page.put(Text(visible(f"{where}, {at}"), style="bold"))
     for name, value in rows.items():
         page.put(Text(f"{name:<8}", style="dim").append(visible(value), style="not dim"), indent=2, hang=8)
 
@@ -251,12 +259,15 @@ def _show_line(line: Line, page: _Page) -> None:
     text = Text(line.check, style="dim" if line.result == "unreached" else "bold")
     if finding is not None and finding.reason:
         rule = f" by `{finding.rule}`" if finding.rule else ""
-        text.append(visible(f" {line.result}{rule}: {finding.reason}"), style="not bold")
+        text.append(visible(f" {_ENDS.get(line.result, line.result)}{rule}: {finding.reason}"), style="not bold")
     page.put(text, mark=line.result)
     for look in line.looks:
         _show_look(look, page)
     if finding is not None and finding.inputs and not line.looks:
         page.put(Text(visible(json.dumps(finding.inputs, ensure_ascii=False, default=str)), style="dim"), indent=4)
+
+
+_ENDS: Mapping[str, str] = {"waits": "says not now", "asks": "asks a person", "waived": "would refuse"}
 
 
 def _show_look(look: Look, page: _Page) -> None:
@@ -287,23 +298,32 @@ _HELD: Mapping[bool | None, tuple[str, str]] = {
 
 def _show_client(it: Explanation, page: _Page) -> None:
     told = it.told
+    for warning in it.verdict.warnings if isinstance(it.verdict, IntentRecorded) else ():
+        page.put(f"The client is warned: {visible(warning)}")
     if told is None:
         return
     over = "the run is over" if told.terminal else "the run goes on"
     page.put(f"The client is told: {told.outcome}, {over}. {visible(told.next)}")
 
 
-def _show_again(it: Again, page: _Page) -> None:
-    where = "Under this policy" if it.under else "Judged again from the ledger"
-    if it.missing:
-        page.put(f"It cannot be judged again: the ledger no longer has {', '.join(it.missing)}.")
+def _show_again(it: Explanation, again: Again, page: _Page) -> None:
+    if again.missing:
+        page.put(f"It cannot be judged again: the ledger lacks {', '.join(again.missing)}.")
         return
-    if not it.differences:
+    where = "Judged under this policy" if again.under else "Judged again from the ledger"
+    if not again.differences:
         page.put(f"{where}: exactly the same.")
         return
-    page.put(f"{where}: {'the same verdict, by other findings' if same(it.differences) else 'another verdict'}.")
-    for one in it.differences:
-        was, now = (visible(cut(json.dumps(value, ensure_ascii=False), 200)) for value in (one.recorded, one.again))
-        page.put(Text(f"{one.part}", style="bold"), indent=2)
-        page.put(f"recorded {was}", indent=4, hang=2)
-        page.put(f"now      {now}", indent=4, hang=2)
+    if same(again.differences):
+        page.put(f"{where}: the same verdict; the checks noted something else.")
+    else:
+        page.put(f"{where}, it is another verdict. As it was recorded: {visible(conclusion(again.recorded))}")
+    now = it.judged.verdict if it.judged is not None else again.recorded
+    was, is_now = (
+        {finding.check: result for finding, result in zip(one.checks, results(one), strict=True)}
+        for one in (again.recorded, now)
+    )
+    for check in dict.fromkeys([*was, *is_now]):
+        before, after = was.get(check, "unreached"), is_now.get(check, "unreached")
+        if before != after:
+            page.put(f"{check}: recorded {before}, now {after}", indent=2, mark="neither")

@@ -62,7 +62,7 @@ def _key(case: Case, step: Step) -> Iterator[Look]:
     attempt = case.run.attempts.get(attempt_id) if attempt_id else None
     if attempt is None:
         key = case.proposal.key
-        yield Look("fact", "key", "neither", f"{key.source} `{key.value}`, new" if key else "the client sent none")
+        yield Look("fact", "key", "neither", f"`{key.value}` ({key.source}), new" if key else "none sent by the client")
         return
     told = "" if attempt.state != "answered" else ", delivered" if attempt.delivered else ", not delivered"
     bears: Bears = "for" if isinstance(step, Pass) else "against"
@@ -198,6 +198,8 @@ def _holds(case: Case, _step: Step) -> Iterator[Look]:
 
 def _budget(case: Case, _step: Step) -> Iterator[Look]:
     budgets, spent, charge = case.rules.policy.budgets, vars(case.run.spent), vars(case.charge)
+    takes = ", ".join(f"{shown(unit, amount):g} {unit}" for unit, amount in charge.items() if amount) or "nothing"
+    yield Look("fact", "charge", "neither", takes)
     for unit, limit in limits_of(budgets).items():
         if limit is not None and unit != "reviews":
             yield _level("budget", unit, spent[unit], charge[unit], limit, unit)
@@ -250,6 +252,9 @@ def _approval(case: Case, step: Step) -> Iterator[Look]:
         return
     who = f"the role `{rule.role}`" if rule.role else "whoever holds the ledger"
     many = f", {rule.quorum} different people" if rule.quorum > 1 else ""
+    if (limit := case.rules.policy.budgets.reviews) is not None:
+        spent = case.run.spent.reviews
+        yield Look("budget", "reviews", "against" if spent >= limit else "for", f"{spent} of {limit} used")
     asks = not (isinstance(step, Pass) and step.approval is None)
     how = f"asks {who}{many}: {rule.reason}" if asks else "asks nobody about this call"
     yield Look(

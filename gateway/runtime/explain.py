@@ -60,7 +60,7 @@ class Kept:
         needed: tuple[tuple[str, Digest | None, object], ...] = (
             ("the arguments", verdict.arguments, self.arguments),
             ("the definition of the tool", verdict.definition, self.definition),
-            ("the text of the policy", verdict.policy, under or self.rules),
+            ("a text that this version can read of the policy", verdict.policy, under or self.rules),
         )
         return tuple(f"{what} `{cited}`" for what, cited, has in needed if cited is not None and has is None)
 
@@ -119,7 +119,7 @@ async def _rules(ledger: Ledger, cited: Digest | None) -> Rules | None:
         return None
     try:
         return await Policies(ledger, {}, "").of(cited)
-    except PolicyMissing:
+    except (PolicyMissing, ValueError):  # another version's policy may say what this one does not know
         return None
 
 
@@ -138,16 +138,18 @@ def again(it: Kept, under: Rules | None = None) -> Judged:
     """
     rules = under or it.rules
     if (lacks := it.lacking(under)) or rules is None or it.arguments is None:
-        raise NotRecorded(f"it cannot be judged again: the ledger no longer has {', '.join(lacks)}")
+        raise NotRecorded(f"it cannot be judged again: the ledger lacks {', '.join(lacks)}")
     proposal, observed, assumed = _proposal(it, it.arguments), _observed(it), list[str]()
-    now = it.record.at
+    levels, now = observed.levels or {}, it.record.at
+    if rules.digest != it.verdict.policy:
+        observed = replace(observed, levels=None)  # the other policy is asked which accounts it wants
     while True:  # ends: each round answers what the one before wanted to know, once
         taken: list[Taken] = []
         found = decide(it.run, proposal, rules, observed, now, taken)
         if not isinstance(found, Gather):
             ended = after(it.run, found, rules, now)
             return Judged(it.run, proposal, rules, now, found, ended, tuple(taken), tuple(assumed))
-        observed = _answered(it, found, observed, assumed, same=rules.digest == it.verdict.policy)
+        observed = _answered(it, found, observed, levels, assumed, same=rules.digest == it.verdict.policy)
 
 
 def _proposal(it: Kept, arguments: Mapping[str, Any]) -> Proposal:
@@ -226,7 +228,7 @@ def _probes(it: Kept) -> dict[str, Probed]:
     return {
         name: Probed(
             one["verdict"],
-            (finding.reason or "") if name == failed else f"`{name}`: {one['verdict']}",
+            (finding.reason or "") if name == failed else f"`{name}` {_SAID[one['verdict']]}",
             datetime.fromisoformat(one["started_at"]),
             one["artifact"],
         )
@@ -234,15 +236,26 @@ def _probes(it: Kept) -> dict[str, Probed]:
     }
 
 
-def _answered(it: Kept, wanted: Gather, observed: Observed, assumed: list[str], *, same: bool) -> Observed:
+_SAID = {"pass": "passed", "fail": "failed", "inconclusive": "could not check"}
+
+
+def _answered(
+    it: Kept,
+    wanted: Gather,
+    observed: Observed,
+    levels: Mapping[tuple[str, str], int],
+    assumed: list[str],
+    *,
+    same: bool,
+) -> Observed:
     """What was recorded of what is wanted; the rest is assumed, and said."""
     if wanted.parent is not None:
         observed = replace(observed, parent="running")
         assumed.append(f"the run `{wanted.parent}`, from which this one was opened, goes on")
     if wanted.accounts:
-        looked_at = set() if same else {account for account, _ in observed.levels or {}} | _accounts(it.verdict)
+        looked_at = {account for account, _ in levels} | _accounts(it.verdict)
         assumed += [f"nothing stands on `{one}`" for one in wanted.accounts if not same and one not in looked_at]
-        observed = replace(observed, levels=observed.levels or {})
+        observed = replace(observed, levels=levels)
     now = it.record.at
     probes = {name: Probed("pass", f"`{name}` is taken to pass", now) for name in wanted.probes}
     assumed += [f"`{name}` passes when it is asked" for name in wanted.probes]
@@ -299,7 +312,7 @@ async def standing(ledger: Ledger, run_id: str, asked: Asked, now: datetime, und
     run = fold(records, Run(run_id))
     rules = under or await _rules(ledger, run.policy)
     if rules is None or run.principal is None:
-        raise NotRecorded(f"the text of the policy `{run.policy}` is no longer in the ledger")
+        raise NotRecorded(f"the ledger has no text that this version can read of the policy `{run.policy}`")
     assumed = ["the upstream of the tool can be called"]
     tool, cited = await _offered(ledger, records, asked, assumed)
     arguments = dict(asked.arguments)

@@ -4,24 +4,27 @@ import asyncio
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.kernel.approve import NotAwaiting, answer, resolve
 from gateway.kernel.explain import conclusion, lines, reading
 from gateway.kernel.rules import Rules
-from gateway.model.canonical import digest, parse
+from gateway.model.canonical import canonical, digest, parse
 from gateway.model.events import Event
 from gateway.model.principal import Parent, Principal
 from gateway.model.proposal import Key, KeySource, Resume
-from gateway.model.record import encode
+from gateway.model.record import decode, encode, utc
 from gateway.model.run import Approval, Run
 from gateway.model.tool import InputRequired, NotSent, ProtocolError, Silence, ToolResult
-from gateway.ports import NoSuchRun
-from gateway.runtime.explain import again, differences, kept, verdict_of
+from gateway.outbound.ledger.memory import MemoryLedger
+from gateway.ports import Append, NoSuchRun
+from gateway.runtime.explain import Asked, again, differences, kept, same, standing, verdict_of
 from tests import world
 from tests.runtime.house import ME, House, house
 
@@ -197,3 +200,88 @@ async def lived(mode: str, steps: list[tuple[Any, ...]]) -> list[str]:
 @given(st.sampled_from(["enforce", "observe"]), st.lists(calls | others, min_size=5, max_size=40))
 def test_every_verdict_of_any_run_is_judged_again_to_the_byte(mode: str, steps: list[tuple[Any, ...]]) -> None:
     asyncio.run(lived(mode, steps))
+
+
+# --- a call that nobody has made yet --------------------------------------------------------------------------------
+
+
+async def foretold(steps: list[tuple[Any, ...]], name: str, n: int | None) -> None:
+    """What is said of a call before it is made is what is decided when it is made."""
+    async with house(**POLICY) as it:
+        await it.open("run_2")
+        for step in steps:
+            with suppress(NoSuchRun):
+                await played(it, step)
+        asked, now = Asked(name, {} if n is None else {"n": n}, world.USER), utc(it.clock.now())
+        before = await it.book.state_of("run_1")
+        told = await standing(it.ledger, "run_1", asked, now)
+        again_told = await standing(it.ledger, "run_1", asked, now)
+        assert told.verdict == again_told.verdict
+        assert len(await it.ledger.read("run_1")) == before.version
+        await it.call(name, {} if n is None else {"n": n})
+        record, _ = (await it.ledger.read("run_1", before.version))[0]
+        verdict = verdict_of(record)
+        assert verdict is not None
+        parts = {one.part for one in differences(told.verdict, verdict)}
+        # Nobody has asked the precondition yet; and a tool that was never called has no definition in the ledger.
+        allowed = {"checks.preconditions"}
+        if "definition" in parts:
+            allowed |= {"checks.tool", "definition", "action", "approval", "upstream", "hold"}
+        assert parts <= allowed
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(calls | others.filter(lambda one: one[0] not in {"break", "answer"}), max_size=30),
+    st.sampled_from(["read", "write", "pay"]),
+    st.integers(0, 3) | st.just(7),
+)
+def test_a_call_is_foretold_as_it_is_then_decided(steps: list[tuple[Any, ...]], name: str, n: int | None) -> None:
+    asyncio.run(foretold(steps, name, n))
+
+
+# --- what earlier versions recorded ---------------------------------------------------------------------------------
+
+TRACED: dict[str, dict[str, Any]] = {
+    "v1-every-kind": {
+        "phases": {"change": {}, "done": {}},
+        "transitions": [
+            {"name": "r", "tools": ["read"]},
+            {"name": "w", "tools": ["write"], "from": ["change"], "verify": "t", "to": "done"},
+            {"name": "p", "tools": ["pay"], "approval": {"reason": "money", "self_review": True}},
+        ],
+        "verifiers": {"t": {"probe": {"tool": "check"}, "pass": ["result.structuredContent.exit == 0"]}},
+        "success": {"evidence": ["t"], "phase": "done"},
+    },
+    "v1-rounds": {},
+}
+"""The policies under which the traces were made, as far as the verdicts tell."""
+
+
+async def traced(name: str) -> MemoryLedger:
+    """The trace in a ledger, with payloads that could have been its own: the arguments say nothing."""
+    ledger, path = MemoryLedger(), Path(__file__).parent.parent / "traces" / f"{name}.jsonl"
+    records = [decode(body) for body in path.read_bytes().splitlines()]
+    payloads = {}
+    for record in records:
+        verdict = verdict_of(record)
+        if verdict is not None:
+            payloads[verdict.policy] = canonical(world.policy(**TRACED[name]).model_dump(mode="json", by_alias=True))
+            payloads[verdict.arguments] = b"{}"
+            if verdict.definition is not None:
+                payloads[verdict.definition] = canonical({"name": verdict.tool, "inputSchema": {"type": "object"}})
+    await ledger.append(Append(records[0].run, (0, ""), records, payloads))
+    return ledger
+
+
+@pytest.mark.parametrize("name", TRACED)
+async def test_what_an_earlier_version_decided_is_decided_again(name: str) -> None:
+    ledger = await traced(name)
+    noted = set()
+    for record, _ in await ledger.read("run_1"):
+        if (verdict := verdict_of(record)) is not None:
+            found = differences(verdict, again(await kept(ledger, "run_1", record.seq)).verdict)
+            assert same(found), found
+            noted |= {one.part for one in found}
+    # What that version did not look at, or did not note.
+    assert noted <= {"checks.preconditions", "checks.budget"}
