@@ -1,9 +1,10 @@
 """Mistakes in the registry, budgets, stops and cases, each with what is right a word away."""
 
+from gateway.kernel.registry import pin
 from tests.kernel.analysis.shown_rules import Shown
 from tests.kernel.analysis.written import QUIET, rule, verifier
 
-PIN = {"digest": "d", "definition": {}}
+PIN = {"digest": pin({"name": "see"}), "definition": {"name": "see"}}
 
 TOOLS: list[Shown] = [
     # --- tools
