@@ -26,6 +26,12 @@ RULES: list[Shown] = [
         },
     ),
     (
+        "phase-trap",
+        ("phases", "b"),
+        {"phases": {"a": {}, "b": {}}, "transitions": [rule("x", **{"from": ["a"], "to": "b"})]},
+        {"phases": {"a": {}, "b": {"ends": "infeasible"}}, "transitions": [rule("x", **{"from": ["a"], "to": "b"})]},
+    ),
+    (
         "edge-idle",
         ("transitions", 0, "on", "conflict"),
         {"phases": {"a": {}, "b": {}}, "transitions": [rule("x", to="b", on={"conflict": "b"})]},

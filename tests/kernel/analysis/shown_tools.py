@@ -96,6 +96,80 @@ TOOLS: list[Shown] = [
         {"tools": {"do": {"rate": {"calls": 1}}}, "transitions": [rule("x", charge={"calls": 2})]},
         {"tools": {"do": {"rate": {"calls": 1}}}, "transitions": [rule("x", "do", "see", charge={"calls": 2})]},
     ),
+    *(
+        (
+            "account-below-step",
+            ("accounts", "a", "limit", "calls"),
+            {"accounts": {"a": {"limit": {"calls": 0}}}, "transitions": [rule("x", "do", effect=["write"])]},
+            {"accounts": {"a": {"limit": {"calls": 0}, **narrow}}, "transitions": [rule("x", "do", "see")]},
+        )
+        for narrow in ({"tools": ["do"]}, {"effect": ["destructive"]})
+    ),
+    (
+        "account-idle",
+        ("accounts", "a"),
+        {
+            "accounts": {"a": {"effect": ["read"], "limit": {"calls": 1}}},
+            "transitions": [rule("x", "do", effect=["write"])],
+        },
+        {"accounts": {"a": {"effect": ["read"], "limit": {"calls": 1}}}, "transitions": [rule("x", "do")]},
+    ),
+    (
+        "budget-soft",
+        ("accounts", "a", "limit", "tokens"),
+        {"accounts": {"a": {"limit": {"tokens": 9}}}, "transitions": [rule("x", charge={"calls": 1})]},
+        {"accounts": {"a": {"limit": {"tokens": 9}}}, "transitions": [rule("x", charge={"tokens": 9})]},
+    ),
+    (
+        "budget-soft",
+        ("accounts", "a", "limit", "tokens"),
+        {"accounts": {"a": {"limit": {"tokens": 9}, "tools": ["do"]}}},
+        {
+            "accounts": {"a": {"limit": {"tokens": 9}, "tools": ["see"]}},
+            "tools": {"see": {"result_tokens": 9}},
+            "transitions": [rule("x"), rule("y", "see")],
+        },
+    ),
+    (
+        "approval-of-own",
+        ("transitions", 0, "approval", "self_review"),
+        {"transitions": [rule("x", approval={"quorum": 3, "self_review": True})]},
+        {"transitions": [rule("x", approval={"quorum": 3})]},
+    ),
+    (
+        "tool-destroys-twice",
+        ("tools", "drop_all", "repeat"),
+        {"tools": {"drop_all": {"repeat": "new"}}, "transitions": [rule("x", "drop_all")]},
+        {"tools": {"drop_all": {"repeat": "new", "effect": "write"}}, "transitions": [rule("x", "drop_all")]},
+    ),
+    (
+        "tool-read-destroys",
+        ("tools", "drop_all", "effect"),
+        {"tools": {"drop_all": {"effect": "read"}}, "transitions": [rule("x", "*")]},
+        {"tools": {"take_all": {"effect": "read"}}, "transitions": [rule("x", "*")]},
+    ),
+    (
+        "final-denial-idle",
+        ("stops", "final_denials", 0),
+        {"stops": {"final_denials": ["authority"]}, "tools": {"do": {"cost": 1}}},
+        {
+            "stops": {"final_denials": ["authority"]},
+            "tools": {"do": {"permissions": ["a"]}},
+            "grants": [{"authority": ["a"]}],
+        },
+    ),
+    (
+        "observing",
+        ("accounts", "a", "mode"),
+        {"accounts": {"a": {"limit": {"calls": 1}, "mode": "observe"}}},
+        {"accounts": {"a": {"limit": {"calls": 1}}}},
+    ),
+    (
+        "rule-untested",
+        ("transitions", 0, "name"),
+        {"transitions": [rule("x", "see"), rule("do")], "cases": QUIET["cases"]},
+        {"transitions": [rule("x", "see", authority=["a"]), rule("do")], "cases": QUIET["cases"]},
+    ),
     ("account-unread", ("accounts", "a"), {"accounts": {"a": {}}}, {"accounts": {"a": {"limit": {"calls": 1}}}}),
     (
         "budget-soft",
