@@ -20,6 +20,13 @@ from typing import Any
 
 import pytest
 
+from gateway.kernel.rules import compile_rules
+from gateway.model.canonical import digest
+from gateway.model.flaws import account_rule
+from gateway.model.policy import Budgets, Limits
+from gateway.outbound.policy_files import load_policy
+from gateway.runtime.cases import mismatch
+from gateway.runtime.policies import condition_trouble
 from tests import real_servers
 from tests.cli.agents import Process, counterfoil, ledger_of, post, run
 from tests.servers.log import Log
@@ -85,6 +92,31 @@ def edited(folder: Path, pack: str, *changes: tuple[str, str]) -> Path:
         text = text.replace(was, now)
     (folder / pack).write_text(text)
     return folder / pack
+
+
+# --- their own cases ------------------------------------------------------------------------------------------------
+
+PACKS = ("sql-read-mostly", "web-fetch", "mail-and-chat", "payments")
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_each_rule_of_a_pack_is_decided_by_its_cases_both_ways(name: str) -> None:
+    policy = load_policy(POLICIES / f"{name}.yaml", condition_trouble)
+    rules = compile_rules(policy, digest(policy.model_dump(mode="json", by_alias=True), b""))
+    assert {case.name: found for case in policy.cases if (found := mismatch(rules, case)) is not None} == {}
+    allowed = {case.expect.rule for case in policy.cases if case.expect.outcome == "allowed"}
+    refused_ = {case.expect.rule for case in policy.cases if case.expect.outcome != "allowed"}
+    assert {one.name for one in policy.transitions} <= allowed
+    free = {one.name for one in policy.transitions if not (one.when or one.authority or one.approval)}
+    assert {one.name for one in policy.transitions} - free - refused_ <= WIDENED
+    assert {one.name for one in policy.forbid} <= refused_
+    assert {account_rule(one) for one, about in policy.accounts.items() if about.limit != Limits()} <= refused_
+    limits = {one for one in set(Budgets.model_fields) - {"warn_at"} if getattr(policy.budgets, one) is not None}
+    assert {f"budgets.{one}" for one in limits} <= refused_
+
+
+WIDENED = {"listed-host"}
+"""Transitions behind which a wider one comes for the same tools: what they do not allow, that one refuses."""
 
 
 # --- databases ------------------------------------------------------------------------------------------------------
