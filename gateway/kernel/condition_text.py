@@ -22,7 +22,8 @@ _TOKEN = re.compile(
         |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))
     |(?P<ticked>`[^`\n]*`)
     |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    |(?P<other>.)
+    |(?P<number>[0-9][A-Za-z0-9_.]*)
+    |(?P<sign>&&|\|\||[=!<>]=|.)
     ''',
     re.VERBOSE | re.DOTALL,
 )
@@ -60,16 +61,16 @@ def literals(expression: str) -> list[tuple[int, int]]:
     """Where the strings and comments of the expression are."""
     return [
         (start, end)
-        for kind, start, end in _tokens(expression)
+        for kind, start, end in tokens(expression)
         if kind in {"raw", "string"} or expression.startswith("//", start)
     ]
 
 
 def dotted(expression: str) -> Dotted:
     """The expression with `.name` in place of each `["name"]` and `` .`name` `` that takes a field of something."""
-    tokens = [token for token in _tokens(expression) if token[0] != "blank"]
+    told = [token for token in tokens(expression) if token[0] != "blank"]
     text, starts, at = "", [(0, 0, False)], 0
-    for (start, end), spelled in _steps(expression, tokens):
+    for (start, end), spelled in _steps(expression, told):
         text += expression[at:start]
         starts.append((len(text), start, True))
         text += spelled
@@ -78,18 +79,19 @@ def dotted(expression: str) -> Dotted:
     return Dotted(text + expression[at:], expression, tuple(starts))
 
 
-def _tokens(expression: str) -> Iterator[Token]:
-    return ((found.lastgroup or "other", *found.span()) for found in _TOKEN.finditer(expression))
+def tokens(expression: str) -> Iterator[Token]:
+    """All tokens in order: `blank` (comments too), `raw` and `string`, `ticked`, `name`, `number`, `sign`."""
+    return ((found.lastgroup or "sign", *found.span()) for found in _TOKEN.finditer(expression))
 
 
-def _steps(expression: str, tokens: list[Token]) -> Iterator[tuple[tuple[int, int], str]]:
+def _steps(expression: str, told: list[Token]) -> Iterator[tuple[tuple[int, int], str]]:
     """What to spell otherwise, and how."""
-    for before, (kind, start, end) in enumerate(tokens[1:]):
-        if kind == "ticked" and _is(expression, tokens[before], "."):
+    for before, (kind, start, end) in enumerate(told[1:]):
+        if kind == "ticked" and _is(expression, told[before], "."):
             yield (start, end), field_name(expression[start + 1 : end - 1])
-        if expression[start:end] != "[" or not _takes(expression, tokens[before]):
+        if expression[start:end] != "[" or not _takes(expression, told[before]):
             continue
-        inner = tokens[before + 2 : before + 4]
+        inner = told[before + 2 : before + 4]
         if len(inner) == 2 and _is(expression, inner[1], "]"):  # noqa: PLR2004 - a name and the bracket behind it
             name = _name(inner[0][0], expression[inner[0][1] : inner[0][2]])
             if name is not None:

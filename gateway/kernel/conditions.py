@@ -142,8 +142,8 @@ def activation(kind: Kind, values: Mapping[str, Any]) -> Activation:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """A compiled expression."""
+class _Compiled:
+    """An expression, and how it is asked."""
 
     kind: Kind
     expression: str
@@ -156,11 +156,31 @@ class Condition:
         """The first names of the variables that it may read; never fewer than those that it does."""
         return roots_in(self.expression, self.kind)
 
-    def decide(self, values: Mapping[str, Any] | Activation) -> bool | Undecided:
-        """Whether it holds. Never raises; what could not be judged is `Undecided`, which is not false."""
+    def seen(self, values: Mapping[str, Any] | Activation) -> Mapping[str, Any]:
+        """What it reads, by path and in the order of the text, with what stood there; what was missing is left out.
+
+        Values are JSON; one whose text is longer than 200 characters is that text, cut. They are for whoever may see
+        the arguments, and not for a reason.
+        """
+        over = values if isinstance(values, Activation) else activation(self.kind, values)
+        return values_seen(self.expression, VARIABLES[self.kind], over.values)
+
+    def _over(self, values: Mapping[str, Any] | Activation) -> Activation | Undecided:
         over = values if isinstance(values, Activation) else activation(self.kind, values)
         if over.kind != self.kind:
-            return Undecided(f"the values are those of a {over.kind}, the condition is one of a {self.kind}")
+            return Undecided(f"the values are those of a {over.kind}, the expression is one of a {self.kind}")
+        return over
+
+
+@dataclass(frozen=True, slots=True)
+class Condition(_Compiled):
+    """An expression that is true or false."""
+
+    def decide(self, values: Mapping[str, Any] | Activation) -> bool | Undecided:
+        """Whether it holds. Never raises; what could not be judged is `Undecided`, which is not false."""
+        over = self._over(values)
+        if isinstance(over, Undecided):
+            return over
         try:
             found = self.program.eval(over.engine).plain_value()
         except _ENGINE_ERRORS as error:
@@ -170,35 +190,16 @@ class Condition:
             return found is True
         return Undecided(misfit(str(found), self.paths, over.values, over.unfit))
 
-    def seen(self, values: Mapping[str, Any] | Activation) -> Mapping[str, Any]:
-        """What it reads, by path and in the order of the text, with what stood there; what was missing is left out.
-
-        Values are JSON; one whose text is longer than 200 characters is that text, cut. They are for whoever may see
-        the arguments, and not for a reason.
-        """
-        return _seen(self.expression, self.kind, values)
-
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """A compiled expression whose answer is a value."""
-
-    kind: Kind
-    expression: str
-    paths: Paths = field(repr=False, compare=False)
-    """What it reads, for saying what was missing."""
-    program: Any = field(repr=False, compare=False)
-
-    @property
-    def roots(self) -> frozenset[str]:
-        """The first names of the variables that it may read; never fewer than those that it does."""
-        return roots_in(self.expression, self.kind)
+class Value(_Compiled):
+    """An expression whose answer is a value."""
 
     def find(self, values: Mapping[str, Any] | Activation) -> Any:
         """What it gives, as a JSON value (times as RFC 3339), or `Undecided`. Never raises."""
-        over = values if isinstance(values, Activation) else activation(self.kind, values)
-        if over.kind != self.kind:
-            return Undecided(f"the values are those of a {over.kind}, the expression is one of a {self.kind}")
+        over = self._over(values)
+        if isinstance(over, Undecided):
+            return over
         try:
             given = self.program.eval(over.engine)
             failed, found = given.type() == cel.Type.ERROR, given.plain_value()
@@ -210,10 +211,6 @@ class Value:
         found = _plain(found, MAX_DEPTH)
         flaw = _json_flaw(found, MAX_DEPTH)
         return found if flaw is None else Undecided(f"what it gives {flaw[1]}")
-
-    def seen(self, values: Mapping[str, Any] | Activation) -> Mapping[str, Any]:
-        """As `Condition.seen`."""
-        return _seen(self.expression, self.kind, values)
 
 
 def compile_condition(expression: str, kind: Kind) -> Condition:
@@ -233,11 +230,6 @@ def compile_value(expression: str, kind: Kind) -> Value:
     Raises: BadCondition for bad syntax, unknown names, or too long a text.
     """
     return Value(kind, expression, paths_in(expression), _compiled(expression, kind))
-
-
-def _seen(expression: str, kind: Kind, values: Mapping[str, Any] | Activation) -> Mapping[str, Any]:
-    over = values if isinstance(values, Activation) else activation(kind, values)
-    return values_seen(expression, VARIABLES[kind], over.values)
 
 
 def roots_in(expression: str, kind: Kind) -> frozenset[str]:

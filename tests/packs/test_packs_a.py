@@ -82,7 +82,7 @@ async def served(folder: Path, workflow: str, policy: str, upstreams: dict[str, 
     listen = {"listen": {"port": 0}, "ledger": ledger, "policies": "policies", "workflow": workflow}
     with config.open("w") as file:
         YAML(typ="safe").dump({**listen, "upstreams": told}, file)
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: ASYNC220 - started in a moment, and read by a thread
         [COUNTERFOIL, "serve", "--config", str(config)],
         stderr=subprocess.PIPE,
         text=True,

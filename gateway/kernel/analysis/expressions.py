@@ -1,27 +1,17 @@
 """What can be seen of an expression without values: its words, what it reads, and whether it is always one thing."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from gateway.kernel import condition_text
 from gateway.kernel.conditions import BadCondition, Undecided, compile_condition
 from gateway.model.flaws import Kind
 
 Path: TypeAlias = tuple[str, ...]
 """`evidence.tests.verdict` is `("evidence", "tests", "verdict")`."""
 
-_TOKEN = re.compile(
-    r"""//[^\n]*"""
-    r"""|(?P<raw>(?:[rR][bB]?|[bB][rR])(?:\"\"\".*?\"\"\"|'''.*?'''|"[^"\n]*"|'[^'\n]*'))"""
-    r"""|(?P<text>[bB]?(?:\"\"\".*?\"\"\"|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'))"""
-    r"""|(?P<ticked>`[^`\n]*`)"""
-    r"""|(?P<name>[A-Za-z_]\w*)"""
-    r"""|(?P<number>\d[\w.]*)"""
-    r"""|(?P<sign>&&|\|\||[=!<>]=|[^\s\w])""",
-    re.DOTALL,
-)
 _LITERALS = frozenset({"true", "false", "null", "in"})
 _MACROS = frozenset({"has", "all", "exists", "exists_one", "filter", "map"})
 
@@ -30,7 +20,8 @@ _MACROS = frozenset({"has", "all", "exists", "exists_one", "filter", "map"})
 class Token:
     """A word of an expression."""
 
-    kind: Literal["text", "ticked", "name", "number", "sign"]
+    kind: str
+    """`text`, `ticked`, `name`, `number` or `sign`."""
     spelled: str
 
     @property
@@ -44,16 +35,9 @@ class Token:
 @lru_cache(maxsize=4096)
 def tokens(expression: str) -> tuple[Token, ...]:
     """The words of the expression, without comments."""
-    found = []
-    for match in _TOKEN.finditer(expression):
-        match match.lastgroup:
-            case "raw":
-                found.append(Token("text", match[0]))
-            case "text" | "ticked" | "name" | "number" | "sign" as kind:
-                found.append(Token(kind, match[0]))
-            case _:
-                pass
-    return tuple(found)
+    kinds = {"raw": "text", "string": "text"}
+    spelled = ((kind, expression[start:end]) for kind, start, end in condition_text.tokens(expression))
+    return tuple(Token(kinds.get(kind, kind), word) for kind, word in spelled if kind != "blank")
 
 
 def paths(expression: str) -> Iterator[tuple[Path, int, int]]:
@@ -140,7 +124,7 @@ def fixed(expression: str, kind: Kind) -> Fixed | None:
     a `||` or `&&`, comes with any values.
     """
     try:
-        held = compile_condition(expression, "verifier" if kind == "verifier" else "transition").decide({})
+        held = compile_condition(expression, kind).decide({})
     except BadCondition:
         return None
     if not isinstance(held, Undecided):

@@ -7,6 +7,7 @@ from gateway.kernel.analysis.facts import Facts
 from gateway.kernel.analysis.found import Found, listed
 from gateway.kernel.analysis.patterns import covering
 from gateway.model.events import Effect
+from gateway.model.flaws import Place
 from gateway.model.policy import Success, Transition
 
 
@@ -261,25 +262,19 @@ def _spoiling(facts: Facts, phase: str, verifier: str) -> list[str]:
 def evidence(facts: Facts) -> Iterator[Found]:
     """Conditions on evidence that there never is."""
     for place, transition in enumerate(facts.policy.transitions):
-        if place in facts.why or not facts.sources(transition) & facts.reached:
-            continue  # told already
-        for at, expression in enumerate(transition.when):
-            for name in sorted(needed_evidence(expression) - facts.proven):
-                yield Found(
-                    "evidence-unasked",
-                    ("transitions", place, "when", at),
-                    f"`{transition.name}` can never be taken, for {_unproven(facts, name)}",
-                    _ask(facts, name),
-                )
+        if place not in facts.why and facts.sources(transition) & facts.reached:  # else it is told already
+            said = f"`{transition.name}` can never be taken"
+            yield from _unasked(facts, ("transitions", place), transition.when, said)
     for place, forbid in enumerate(facts.policy.forbid):
-        for at, expression in enumerate(forbid.when):
-            for name in sorted(needed_evidence(expression) - facts.proven):
-                yield Found(
-                    "evidence-unasked",
-                    ("forbid", place, "when", at),
-                    f"`{forbid.name}` cannot be judged and so forbids, for {_unproven(facts, name)}",
-                    _ask(facts, name),
-                )
+        said = f"`{forbid.name}` cannot be judged and so forbids"
+        yield from _unasked(facts, ("forbid", place), forbid.when, said)
+
+
+def _unasked(facts: Facts, rule: Place, when: tuple[str, ...], said: str) -> Iterator[Found]:
+    for at, expression in enumerate(when):
+        for name in sorted(needed_evidence(expression) - facts.proven):
+            why = f"{said}, for {_unproven(facts, name)}"
+            yield Found("evidence-unasked", (*rule, "when", at), why, _ask(facts, name))
 
 
 def _unproven(facts: Facts, name: str) -> str:
