@@ -1,134 +1,21 @@
 """The packs in front of servers: the work that they are for goes through, and the attack does not.
 
 The filesystem, git and test servers are the real ones. No cluster can be had here, nor the servers that run commands:
-those two packs stand before small servers of ours with the same tools (`tests/servers`).
+those two packs stand before small servers of ours with the same tools (`tests/servers/packs`).
 """
 
 import json
-import os
-import re
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters
-from ruamel.yaml import YAML
 
-POLICIES = Path(__file__).parent.parent.parent / "policies"
-SERVERS = Path(__file__).parent.parent / "servers" / "packs"
-COUNTERFOIL = str(Path(sys.executable).parent / "counterfoil")
-LIMIT_S = 90
-"""For a walk of three seconds, on a machine that is shared."""
+from tests.packs.behind import SERVERS, WHO, Agent, git, pack, served, wrapped
 
 pytestmark = pytest.mark.anyio
-
-
-class Agent:
-    """An agent behind a gateway, and the person who is asked."""
-
-    def __init__(self, client: Client, ledger: str) -> None:
-        self._client = client
-        self._ledger = ledger
-        self.answer: dict[str, Any] = {}
-        """To the last call, as its structured content, or the gateway's refusal."""
-        self.text = ""
-        """Of the last answer."""
-
-    async def ask(self, tool: str, **arguments: Any) -> str:
-        """What became of it: `passed`, the gateway's outcome, or `error` where the tool itself says so."""
-        result = await self._client.call_tool(tool, arguments)
-        self.answer = result.structured_content or {}
-        self.text = "".join(block.text for block in result.content if block.type == "text")
-        if not result.is_error:
-            return "passed"
-        return str(self.answer.get("outcome", "error"))
-
-    @property
-    def refused_by(self) -> str:
-        """The rule that the last refusal cites."""
-        return str(self.answer["policy"]["rule"])
-
-    async def agree(self) -> None:
-        """The person says yes to what was asked last."""
-        approval = str(self.answer["approval"]["id"])
-        await anyio.run_process([COUNTERFOIL, "approvals", "approve", approval, "--ledger", self._ledger])
-
-
-@asynccontextmanager
-async def wrapped(folder: Path, policy: str, server: list[str]) -> AsyncIterator[Agent]:
-    """An agent at a server behind `counterfoil wrap`, under this text of a policy."""
-    (folder / "policy.yaml").write_text(policy)
-    ledger = f"sqlite:///{folder}/ledger.db"
-    args = ["wrap", "--policy", str(folder / "policy.yaml"), "--ledger", ledger, "--", *server]
-    with anyio.fail_after(LIMIT_S):
-        async with Client(StdioServerParameters(command=COUNTERFOIL, args=args)) as client:
-            yield Agent(client, ledger)
-
-
-@asynccontextmanager
-async def served(folder: Path, workflow: str, policy: str, upstreams: dict[str, list[str]]) -> AsyncIterator[Agent]:
-    """An agent with a run of its own at these servers behind `counterfoil serve`."""
-    (folder / "policies").mkdir()
-    (folder / "policies" / "policy.yaml").write_text(policy)
-    config, ledger = folder / "gateway.yaml", f"sqlite:///{folder}/ledger.db"
-    told = {name: {"command": command, "args": args} for name, (command, *args) in upstreams.items()}
-    listen = {"listen": {"port": 0}, "ledger": ledger, "policies": "policies", "workflow": workflow}
-    with config.open("w") as file:
-        YAML(typ="safe").dump({**listen, "upstreams": told}, file)
-    with subprocess.Popen(  # noqa: ASYNC220 - started in a moment, and read by a thread
-        [COUNTERFOIL, "serve", "--config", str(config)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "COLUMNS": "200"},
-    ) as gateway:
-        try:
-            with anyio.fail_after(LIMIT_S):
-                address = await anyio.to_thread.run_sync(listening, gateway)
-                opened = await anyio.run_process([COUNTERFOIL, "run", "open", "-w", workflow, "--config", str(config)])
-                async with Client(f"{address}/runs/{opened.stdout.decode().strip()}/mcp") as client:
-                    yield Agent(client, ledger)
-        finally:
-            gateway.send_signal(signal.SIGTERM)
-            try:
-                gateway.wait(10)
-            except subprocess.TimeoutExpired:
-                gateway.kill()
-
-
-def listening(gateway: "subprocess.Popen[str]") -> str:
-    """Where the gateway says that it listens."""
-    assert gateway.stderr is not None
-    heard: list[str] = []
-    for line in gateway.stderr:
-        heard.append(line)
-        if found := re.search(r"listening at (http://\S+)/mcp", line):
-            return found[1]
-    raise AssertionError("".join(heard))
-
-
-WHO = ("-c", "user.name=A", "-c", "user.email=a@example.com")
-
-
-def git(folder: Path, *words: str) -> str:
-    """What git says there."""
-    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=True, text=True, timeout=30)
-    return done.stdout.strip()
-
-
-def pack(name: str, *changes: tuple[str, str]) -> str:
-    """The text of a pack, edited as its reader is told to."""
-    text = (POLICIES / f"{name}.yaml").read_text()
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    return text
 
 
 class TestFilesystemWorkspace:
@@ -361,8 +248,7 @@ class TestShell:
             assert await line(agent, attack) == "denied", attack
             assert "s3cret" not in agent.text
         assert not made.exists()
-        another = {"command": "ls", "timeout_ms": 1000, "shell": "/usr/bin/python3"}
-        assert await agent.ask("start_process", **another) == "denied"
+        assert await agent.ask("start_process", command="ls", timeout_ms=1000, shell="/usr/bin/python3") == "denied"  # noqa: S604 - an argument of the tool
         assert await agent.ask("set_config_value", key="blockedCommands", value=[]) == "policy_denied"
         assert await line(agent, "ls") == "policy_denied"  # an agent that tries that is stopped
 
@@ -370,3 +256,70 @@ class TestShell:
 async def line(agent: Agent, command: str) -> str:
     """What became of a command line."""
     return await agent.ask("start_process", command=command, timeout_ms=20_000)
+
+
+class TestKubernetes:
+    """In front of a server of ours with a cluster in memory, which notes what was done to it."""
+
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Path:
+        log = tmp_path / "done"
+        log.touch()
+        return log
+
+    @pytest.fixture
+    async def agent(self, tmp_path: Path, log: Path) -> AsyncIterator[Agent]:
+        # Without its freeze, for tests run on Sundays too; what it refuses, its own cases tell.
+        frozen = 'tool.name == "resources_create_or_update" || dyn(args).namespace in values.production'
+        policy = pack("kubernetes", (f"      - {frozen}\n", '      - "false"\n'))
+        async with wrapped(tmp_path, policy, [sys.executable, str(SERVERS / "cluster_server.py"), str(log)]) as it:
+            yield it
+
+    async def test_looking_and_scaling_pass_and_an_apply_is_rehearsed_and_agreed_to(
+        self, agent: Agent, log: Path
+    ) -> None:
+        manifest = {"manifest": "kind: Deployment\n", "namespace": "dev"}
+        assert await agent.ask("kubectl_get", resourceType="pods", namespace="prod") == "passed"
+        assert await agent.ask("kubectl_scale", name="web", namespace="dev", replicas=3) == "passed"
+        assert await agent.ask("kubectl_apply", **manifest) == "denied"
+        assert await agent.ask("kubectl_apply", **manifest, dryRun=True) == "passed"
+        assert await agent.ask("kubectl_apply", **manifest) == "needs_approval"
+        await agent.agree()
+        assert await agent.ask("kubectl_apply", **(manifest | {"manifest": "kind: DaemonSet\n"})) == "denied"
+        assert await agent.ask("kubectl_apply", **manifest) == "passed"
+        assert await agent.ask("pods_delete", name="web-1", namespace="dev") == "needs_approval"
+        await agent.agree()
+        assert await agent.ask("pods_delete", name="web-1", namespace="dev") == "passed"
+        assert log.read_text().split("\n") == [
+            "scale dev/web 3",
+            "apply dev kind: Deployment",
+            "",
+            "delete dev/web-1",
+            "",
+        ]
+
+    async def test_secrets_are_not_shown_and_production_is_touched_by_nobody_alone(
+        self, agent: Agent, log: Path
+    ) -> None:
+        secret = {"apiVersion": "v1", "kind": "Secret", "name": "db"}
+        for tool, arguments in [
+            ("kubectl_get", {"resourceType": "secrets"}),
+            ("kubectl_get", {"resourceType": "pods,secrets"}),
+            ("kubectl_get", {"resourceType": "pods", "name": "--raw=/api/v1/secrets"}),
+            ("resources_get", secret),
+            ("kubectl_generic", {"command": "get", "args": ["secrets"]}),
+            ("kubectl_scale", {"name": "web", "namespace": "dev", "replicas": 1000}),
+            ("kubectl_scale", {"name": "web", "namespace": "prod", "replicas": 0}),
+            ("pods_delete", {"name": "etcd-0", "namespace": "kube-system"}),
+            ("pods_exec", {"name": "etcd-0", "namespace": "kube-system", "command": ["sh"]}),
+            ("pods_delete", {"name": "web-1"}),
+        ]:
+            assert await agent.ask(tool, **arguments) == "denied", (tool, arguments)
+            assert "s3cret" not in agent.text
+        asked: list[tuple[str, dict[str, Any]]] = [("pods_delete", {}), ("pods_exec", {"command": ["ls"]})]
+        for tool, more in asked:
+            assert await agent.ask(tool, name="web-1", namespace="prod", **more) == "needs_approval"
+            with pytest.raises(subprocess.CalledProcessError):  # who asks is not who agrees
+                await agent.agree()
+            assert await agent.ask(tool, name="web-1", namespace="prod", **more) == "needs_approval"
+        assert log.read_text() == ""
