@@ -14,6 +14,8 @@ import anyio
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
+from gateway.model.tool import Tool
+
 POLICIES = Path(__file__).parent.parent.parent / "policies"
 SERVERS = Path(__file__).parent.parent / "servers" / "packs"
 COUNTERFOIL = str(Path(sys.executable).parent / "counterfoil")
@@ -113,6 +115,15 @@ def git(folder: Path, *words: str) -> str:
     """What git says there."""
     done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=True, text=True, timeout=30)
     return done.stdout.strip()
+
+
+async def offered(server: list[str], prefix: str = "") -> list[Tool]:
+    """The tools of a server, named as they are behind a gateway."""
+    with anyio.fail_after(LIMIT_S):
+        async with Client(StdioServerParameters(command=server[0], args=server[1:])) as client:
+            tools = (await client.list_tools()).tools
+    told = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+    return [Tool(prefix + one["name"], prefix.removesuffix("__"), one["name"], one) for one in told]
 
 
 def pack(name: str, *changes: tuple[str, str]) -> str:

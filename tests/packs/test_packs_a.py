@@ -13,9 +13,26 @@ from typing import Any
 
 import pytest
 
-from tests.packs.behind import SERVERS, WHO, Agent, git, pack, served, wrapped
+from gateway.kernel.fit import misfits
+from gateway.outbound.policy_files import load_policy
+from gateway.runtime.policies import condition_trouble
+from tests.packs.behind import POLICIES, SERVERS, WHO, Agent, git, offered, pack, served, wrapped
 
 pytestmark = pytest.mark.anyio
+
+
+async def test_what_the_packs_ask_of_arguments_can_be_asked_of_the_real_tools(
+    tmp_path: Path, filesystem_server: list[str], git_server: list[str]
+) -> None:
+    files, folder = filesystem_server, str(tmp_path)
+    alone = await offered([*files, folder])
+    several = [*await offered([*files, folder], "fs__"), *await offered(git_server, "git__")]
+    for name, tools in (("filesystem-workspace", alone), ("git-change", several)):
+        policy = load_policy(POLICIES / f"{name}.yaml", condition_trouble)
+        assert list(misfits(policy, tools)) == []
+        named = {tool for transition in policy.transitions for tool in transition.tools}
+        ours = {tool for tool in named if not tool.startswith(("runner__", "remote__", "github__"))}
+        assert ours <= {tool.name for tool in tools}  # no tool is named that is not there
 
 
 class TestFilesystemWorkspace:
@@ -302,7 +319,7 @@ class TestKubernetes:
         self, agent: Agent, log: Path
     ) -> None:
         secret = {"apiVersion": "v1", "kind": "Secret", "name": "db"}
-        for tool, arguments in [
+        tried: list[tuple[str, dict[str, Any]]] = [
             ("kubectl_get", {"resourceType": "secrets"}),
             ("kubectl_get", {"resourceType": "pods,secrets"}),
             ("kubectl_get", {"resourceType": "pods", "name": "--raw=/api/v1/secrets"}),
@@ -313,7 +330,8 @@ class TestKubernetes:
             ("pods_delete", {"name": "etcd-0", "namespace": "kube-system"}),
             ("pods_exec", {"name": "etcd-0", "namespace": "kube-system", "command": ["sh"]}),
             ("pods_delete", {"name": "web-1"}),
-        ]:
+        ]
+        for tool, arguments in tried:
             assert await agent.ask(tool, **arguments) == "denied", (tool, arguments)
             assert "s3cret" not in agent.text
         asked: list[tuple[str, dict[str, Any]]] = [("pods_delete", {}), ("pods_exec", {"command": ["ls"]})]

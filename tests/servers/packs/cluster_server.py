@@ -1,4 +1,4 @@
-"""A cluster in memory, with tools of Flux159/mcp-server-kubernetes and of containers/kubernetes-mcp-server, by their names.
+"""A cluster in memory, with tools of Flux159/mcp-server-kubernetes and of containers/kubernetes-mcp-server.
 
     python cluster_server.py LOG
 
