@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from gateway.kernel.fit import misfits
 from gateway.kernel.rules import compile_rules
 from gateway.model.canonical import digest
 from gateway.model.flaws import account_rule
@@ -29,6 +30,7 @@ from gateway.runtime.cases import mismatch
 from gateway.runtime.policies import condition_trouble
 from tests import real_servers
 from tests.cli.agents import Process, counterfoil, ledger_of, post, run
+from tests.packs.real_tools import ARGUMENTS, tools_of
 from tests.servers.log import Log
 
 pytestmark = pytest.mark.anyio
@@ -96,7 +98,7 @@ def edited(folder: Path, pack: str, *changes: tuple[str, str]) -> Path:
 
 # --- their own cases ------------------------------------------------------------------------------------------------
 
-PACKS = ("sql-read-mostly", "web-fetch", "mail-and-chat", "payments")
+PACKS = tuple(ARGUMENTS)
 
 
 @pytest.mark.parametrize("name", PACKS)
@@ -113,6 +115,12 @@ def test_each_rule_of_a_pack_is_decided_by_its_cases_both_ways(name: str) -> Non
     assert {account_rule(one) for one, about in policy.accounts.items() if about.limit != Limits()} <= refused_
     limits = {one for one in set(Budgets.model_fields) - {"warn_at"} if getattr(policy.budgets, one) is not None}
     assert {f"budgets.{one}" for one in limits} <= refused_
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_a_pack_asks_real_tools_only_for_arguments_that_they_have(name: str) -> None:
+    policy = load_policy(POLICIES / f"{name}.yaml", condition_trouble)
+    assert [(found.place, found.message) for found in misfits(policy, tools_of(name))] == []
 
 
 WIDENED = {"listed-host"}
