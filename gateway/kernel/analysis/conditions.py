@@ -98,10 +98,18 @@ def verifiers(facts: Facts) -> Iterator[Found]:
             yield from _probe(facts, ("tools", pattern, "idempotency", "query", "probe", "tool"), query.probe)
 
 
+_REHEARSALS = frozenset({"dryrun", "dry_run", "dry-run", "validateonly", "validate_only"})
+
+
+def _rehearses(probe: ProbeCall) -> bool:
+    """Whether it always tells the tool to change nothing, which no registry can say of a tool."""
+    return any(name.lower() in _REHEARSALS and told is True for name, told in probe.arguments.items())
+
+
 def _probe(facts: Facts, place: Place, probe: ProbeCall) -> Iterator[Found]:
     cell = facts.cells(probe.tool)[0]
     word = facts.destructive_word(probe.tool) if cell.rule.effect is None else None
-    if (cell.rule.effect or Effect.READ) is Effect.READ and word is None:
+    if ((cell.rule.effect or Effect.READ) is Effect.READ and word is None) or _rehearses(probe):
         return
     why = f"by `tools.{cell.entry}` it is {cell.rule.effect}" if word is None else word
     yield Found(

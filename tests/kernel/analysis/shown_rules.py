@@ -246,6 +246,20 @@ RULES: list[Shown] = [
         {"verifiers": {"v": verifier("git__status")}, "transitions": [rule("x", verify="v")]},
     ),
     (
+        "probe-writes",
+        ("verifiers", "v", "probe", "tool"),
+        {
+            "verifiers": {"v": {"probe": {"tool": "do", "arguments": {"dryRun": False}}, "pass": ["result.isError"]}},
+            "tools": {"do": {"effect": "write"}},
+            "transitions": [rule("x", verify="v")],
+        },
+        {
+            "verifiers": {"v": {"probe": {"tool": "do", "arguments": {"dryRun": True}}, "pass": ["result.isError"]}},
+            "tools": {"do": {"effect": "write"}},
+            "transitions": [rule("x", verify="v")],
+        },
+    ),
+    (
         "verifier-unused",
         ("verifiers", "v"),
         {"verifiers": {"v": verifier()}},
