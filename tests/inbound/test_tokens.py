@@ -6,7 +6,7 @@ import jwt
 import pytest
 
 from gateway.inbound.mcp.tokens import ALGORITHM, AUDIENCE, TYPE, BadToken, RunToken, mint, verify
-from gateway.model.principal import Principal
+from gateway.model.principal import Parent, Principal
 
 KEY = b"k" * 32
 NOW = 1_800_000_000.0
@@ -35,6 +35,28 @@ def without_signature(claims: dict[str, Any]) -> str:
 def test_what_was_minted_is_what_is_verified() -> None:
     token = mint(KEY, run="run_1", principal=ALICE, workflow="release", expires_at=NOW + 60, now=NOW)
     assert verify(KEY, token, NOW + 59.9) == RunToken("run_1", ALICE, "release", NOW + 60)
+
+
+@pytest.mark.parametrize("authority", [None, frozenset(), frozenset({"repo:write", "repo:read"})])
+def test_a_token_says_what_its_run_is_opened_from_and_for_what(authority: frozenset[str] | None) -> None:
+    scoped, parent = Principal("alice", "acme", scopes=frozenset({"a", "b"})), Parent("run_0", authority)
+    token = mint(KEY, run="run_1", principal=scoped, workflow="w", expires_at=NOW + 60, now=NOW, parent=parent)
+    assert verify(KEY, token, NOW) == RunToken("run_1", scoped, "w", NOW + 60, parent)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"parent": 5},
+        {"parent": "run_0", "authority": "a"},
+        {"parent": "run_0", "authority": [1]},
+        {"authority": ["a"]},
+        {"scope": ["a"]},
+    ],
+)
+def test_what_a_parent_passes_on_is_never_guessed_at(claims: dict[str, Any]) -> None:
+    with pytest.raises(BadToken, match="wrong type"):
+        verify(KEY, signed(CLAIMS | claims), NOW)
 
 
 def test_a_token_fits_into_one_segment_of_a_path() -> None:
