@@ -11,13 +11,13 @@ from gateway.cli.ledgers import fail
 from gateway.cli.plain import counted
 from gateway.kernel.registry import registered
 from gateway.kernel.rules import Rules, compile_rules
-from gateway.model.canonical import NotStrictJson, digest, parse
+from gateway.model.canonical import NotStrictJson, digest_bytes, parse
 from gateway.model.events import Effect
 from gateway.model.policy import Case, CaseCall, Expect, Given, Policy
 from gateway.model.tool import Tool
 from gateway.outbound.file_models import did_you_mean
 from gateway.outbound.policy_files import PolicyProblems, load_policy
-from gateway.runtime.policies import condition_trouble
+from gateway.runtime.policies import condition_trouble, spelled
 
 USAGE = 2
 """Exit code of a command that was told what makes no sense."""
@@ -102,7 +102,7 @@ def policy_at(path: Path) -> Policy:
 
 def rules_of(policy: Policy, salt: bytes = b"") -> Rules:
     """The policy, ready to judge."""
-    return compile_rules(policy, digest(policy.model_dump(mode="json", by_alias=True), salt))
+    return compile_rules(policy, digest_bytes(spelled(policy), salt))
 
 
 def case_of(policy: Policy, wanted: str) -> Case:

@@ -198,8 +198,10 @@ def _holds(case: Case, _step: Step) -> Iterator[Look]:
 
 def _budget(case: Case, _step: Step) -> Iterator[Look]:
     budgets, spent, charge = case.rules.policy.budgets, vars(case.run.spent), vars(case.charge)
-    takes = ", ".join(f"{shown(unit, amount):g} {unit}" for unit, amount in charge.items() if amount) or "nothing"
-    yield Look("fact", "charge", "neither", takes)
+    takes = [
+        f"{shown(unit, amount):g} {unit[:-1] if amount == 1 else unit}" for unit, amount in charge.items() if amount
+    ]
+    yield Look("fact", "charge", "neither", ", ".join(takes) or "nothing")
     for unit, limit in limits_of(budgets).items():
         if limit is not None and unit != "reviews":
             yield _level("budget", unit, spent[unit], charge[unit], limit, unit)

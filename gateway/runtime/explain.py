@@ -119,7 +119,7 @@ async def _rules(ledger: Ledger, cited: Digest | None) -> Rules | None:
         return None
     try:
         return await Policies(ledger, {}, "").of(cited)
-    except (PolicyMissing, ValueError):  # another version's policy may say what this one does not know
+    except PolicyMissing:  # also for a text that says what this version does not know
         return None
 
 

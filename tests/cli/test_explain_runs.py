@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from gateway.cli.commands import app
 from gateway.model.tool import Silence
 from gateway.outbound.ledger import open_ledger
+from gateway.runtime.policies import spelled
 from tests import world
 from tests.cli.test_explain import document, ended, looked, told
 from tests.runtime.house import house
@@ -112,7 +113,7 @@ def test_a_recorded_call_is_judged_under_another_policy(place: tuple[str, ...], 
     found = document(*place, "--seq", "7", "--under", str(other), code=0)
     assert (found["outcome"], found["again"]["same"]) == ("allowed", False)
     assert found["assumed"] == [
-        "nothing stands on `accounts.hourly [] 2027-01-15T08Z`",
+        "nothing stands on `accounts.hourly [] 2027-01-15T08`",
         "`seen` passes when it is asked",
     ]
     assert {"part": "outcome", "recorded": "denied", "again": None} in found["again"]["differences"]
@@ -121,6 +122,14 @@ def test_a_recorded_call_is_judged_under_another_policy(place: tuple[str, ...], 
     assert "  · tool: recorded passed, now refused\n" in denied
     now = document(*place, "--tool", "pay", "--under", str(other), code=3)
     assert (now["outcome"], now["reading"]) == ("denied", ["no transition names `pay` as a write tool"])
+
+
+def test_under_the_policy_that_it_was_judged_by_nothing_differs(place: tuple[str, ...], tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_bytes(spelled(world.policy(**RULES)))  # JSON is YAML
+    for seq, outcome in OUTCOMES.items():
+        found = document(*place, "--seq", str(seq), "--under", str(own), code=0 if outcome == "allowed" else 3)
+        assert (found["again"]["same"], found["again"]["differences"]) == (True, [])
 
 
 def test_what_was_erased_is_named_and_the_record_is_told_all_the_same(place: tuple[str, ...], tmp_path: Path) -> None:

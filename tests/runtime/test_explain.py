@@ -88,6 +88,7 @@ others = st.one_of(
     st.tuples(st.just("settle"), st.booleans()),
     st.tuples(st.just("break"), st.booleans()),
     st.tuples(st.just("resume"), st.booleans()),
+    st.tuples(st.just("policy"), st.booleans()),
 )
 
 
@@ -106,8 +107,12 @@ async def played(it: House, step: tuple[Any, ...]) -> None:
         case ("time", seconds):
             it.clock.tell(seconds)
         case ("break", broken):
-            was = it.upstreams.tools["read"]
-            it.upstreams.offer(replace(was, healthy=not broken, trouble="it is ill" if broken else None))
+            ill = it.upstreams.tools["read"]
+            it.upstreams.offer(replace(ill, healthy=not broken, trouble="it is ill" if broken else None))
+        case ("policy", strict):
+            was = it.book.policies.current().policy
+            text = {"migrate": True, "mode": "enforce" if strict else "observe", "description": was.description + "."}
+            it.book.policies.replace({was.workflow: was.model_copy(update=text)})
         case ("decide", yes):
             await decided(it, yes=yes)
         case ("settle", yes):
@@ -202,6 +207,29 @@ def test_every_verdict_of_any_run_is_judged_again_to_the_byte(mode: str, steps: 
     asyncio.run(lived(mode, steps))
 
 
+def test_every_kind_of_verdict_is_judged_again_to_the_byte() -> None:
+    payer = PEOPLE[1]
+    steps: list[tuple[Any, ...]] = [
+        ("call", "gone", 1, None, "run_1", world.USER, True),
+        ("call", "write", 1, None, "run_1", world.USER, False),
+        ("call", "write", 1, None, "run_1", world.USER, True),
+        ("call", "pay", 2, None, "run_1", payer, True),
+        ("call", "pay", 2, None, "run_1", payer, True),
+        ("answer", "read", ANSWERS[-1]),
+        ("call", "read", 1, None, "run_1", world.USER, True),
+        ("resume", True),
+    ]
+    assert asyncio.run(lived("enforce", steps)) == [
+        "proposal.denied",
+        "intent.recorded",
+        "proposal.replayed",
+        "approval.requested",
+        "proposal.held",
+        "intent.recorded",
+        "attempt.resumed",
+    ]
+
+
 # --- a call that nobody has made yet --------------------------------------------------------------------------------
 
 
@@ -232,7 +260,7 @@ async def foretold(steps: list[tuple[Any, ...]], name: str, n: int | None) -> No
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    st.lists(calls | others.filter(lambda one: one[0] not in {"break", "answer"}), max_size=30),
+    st.lists(calls | others.filter(lambda one: one[0] not in {"break", "answer", "policy"}), max_size=30),
     st.sampled_from(["read", "write", "pay"]),
     st.integers(0, 3) | st.just(7),
 )
