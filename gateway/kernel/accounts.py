@@ -1,6 +1,6 @@
 """(case, charge) -> what is reserved on accounts that many runs share. Whose account it is, and which window of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -82,6 +82,11 @@ def accounts_of(
 ) -> tuple[tuple[Shared, str], ...]:
     """These accounts, each with the key of the one that the proposal falls under now."""
     return tuple((one, account_of(one, proposal, tool, workflow, salt, now)) for one in shared)
+
+
+def looked_at(accounts: Iterable[str], found: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+    """What stands on these accounts, those on which nothing stands too: so it is known that they were looked at."""
+    return {**dict.fromkeys(((account, "calls") for account in accounts), 0), **found}
 
 
 def until(window: Window, now: datetime) -> datetime | None:

@@ -29,7 +29,8 @@ class Observed:
     held: Tracked | None = None
     """An attempt, in any run, that holds an equal effect."""
     levels: Mapping[tuple[str, str], int] | None = None
-    """What stands on the accounts that the call falls under, by account and unit; None: nobody has looked."""
+    """What stands on the accounts that the call falls under, by account and unit, as `looked_at`; None: nobody has
+    looked."""
     probes: Mapping[str, "Probed"] = field(default_factory=dict)
     """What preconditions found, by verifier."""
     parent: Literal["running", "over"] | None = None

@@ -284,7 +284,8 @@ _UNASKED = always("conditions")
 
 def conditions(case: Case) -> Step:
     """No forbid rule applies, and a transition's conditions hold; what cannot be judged denies."""
-    if case.accounts and case.observed.levels is None:
+    levels = case.observed.levels or {}
+    if any((account, "calls") not in levels for _, account in case.accounts):  # or a window ended since they were read
         return Gather(accounts=tuple(account for _, account in case.accounts))
     values = values_of(case)
     forbidden, would = forbidden_by(case, values)

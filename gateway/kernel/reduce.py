@@ -126,7 +126,7 @@ def joined(*parts: str) -> str:
 def _opened(run: Run, record: Record, event: RunOpened) -> Run:
     who = event.principal
     return run._replace(
-        principal=Principal(id=who.id, tenant=who.tenant, roles=frozenset(who.roles)),
+        principal=Principal(who.id, who.tenant, frozenset(who.roles), frozenset(who.scopes)),
         policy=event.policy,
         workflow=event.workflow,
         phase=event.phase,

@@ -78,11 +78,13 @@ class Who(_Frozen):
     tenant: str
     id: str
     roles: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = added(())
 
     @classmethod
     def of(cls, principal: Principal) -> "Who":
         """That principal."""
-        return cls(tenant=principal.tenant, id=principal.id, roles=tuple(sorted(principal.roles)))
+        roles, scopes = tuple(sorted(principal.roles)), tuple(sorted(principal.scopes))
+        return cls(tenant=principal.tenant, id=principal.id, roles=roles, scopes=scopes)
 
 
 class RunOpened(_Frozen):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
+from gateway.kernel.accounts import looked_at
 from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import decide
 from gateway.kernel.rules import Rules, held_by
@@ -282,11 +283,12 @@ class Engine:
             )
             observed = replace(observed, parent="running" if goes_on else "over")
         if wanted.accounts:
-            observed = replace(observed, levels=await self._ledger.levels(wanted.accounts))
+            found = await self._ledger.levels(wanted.accounts)
+            observed = replace(observed, levels=looked_at(wanted.accounts, found))
         for name in wanted.probes:
-            found, stored = await self.carrier.probe(name, wanting.run, proposal.arguments, wanting.rules)
+            probed, stored = await self.carrier.probe(name, wanting.run, proposal.arguments, wanting.rules)
             payloads |= stored
-            observed = replace(observed, probes={**observed.probes, name: found})
+            observed = replace(observed, probes={**observed.probes, name: probed})
         return observed
 
     async def _show(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from gateway.kernel.accounts import looked_at
 from gateway.kernel.case import Gather, Observed, Probed
 from gateway.kernel.decide import Taken, decide, hold_of
 from gateway.kernel.reduce import fold
@@ -253,9 +254,9 @@ def _answered(
         observed = replace(observed, parent="running")
         assumed.append(f"the run `{wanted.parent}`, from which this one was opened, goes on")
     if wanted.accounts:
-        looked_at = {account for account, _ in levels} | _accounts(it.verdict)
-        assumed += [f"nothing stands on `{one}`" for one in wanted.accounts if not same and one not in looked_at]
-        observed = replace(observed, levels=levels)
+        noted = {account for account, _ in levels} | _accounts(it.verdict)
+        assumed += [f"nothing stands on `{one}`" for one in wanted.accounts if not same and one not in noted]
+        observed = replace(observed, levels=looked_at(wanted.accounts, levels))
     now = it.record.at
     probes = {name: Probed("pass", f"`{name}` is taken to pass", now) for name in wanted.probes}
     assumed += [f"`{name}` passes when it is asked" for name in wanted.probes]
@@ -363,7 +364,8 @@ async def _looked(
         over = parent.state is not RunState.RUNNING or (parent.expires_at is not None and now >= parent.expires_at)
         observed = replace(observed, parent="over" if over else "running")
     if wanted.accounts:
-        observed = replace(observed, levels=await ledger.levels(wanted.accounts))
+        found = await ledger.levels(wanted.accounts)
+        observed = replace(observed, levels=looked_at(wanted.accounts, found))
     said = asked.probes or {}
     assumed += [f"`{name}` would be asked, and passes" for name in wanted.probes if name not in said]
     probes = {

@@ -19,9 +19,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gateway.kernel.accounts import looked_at
 from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import decide
 from gateway.kernel.rules import Rules, compile_rules
@@ -118,7 +120,10 @@ def judging(rules: Rules, tools: Sequence[Tool], run: Run) -> list[Callable[[], 
     def one(tool: Tool) -> Callable[[], object]:
         proposal = Proposal(run.id, USER, tool.name, ARGUMENTS, cited)
         definition = digest(dict(tool.definition), world.SALT)
-        observed = Observed(tool, definition, levels={}, salt=world.SALT)
+        observed = Observed(tool, definition, salt=world.SALT)
+        first = decide(run, proposal, rules, observed, utc(world.T0))
+        if isinstance(first, Gather):
+            observed = replace(observed, levels=looked_at(first.accounts, {}))
         return lambda: decide(run, proposal, rules, observed, utc(world.T0))
 
     return [one(tool) for tool in tools]
@@ -148,7 +153,10 @@ def long_run(rules: Rules, tools: Sequence[Tool]) -> Run:
     for n in range(LONG):
         tool = tools[n % len(tools)]
         proposal = Proposal(run.id, USER, tool.name, {"path": f"/work/{n}"}, digest({"path": n}, world.SALT))
-        verdict = decide(run, proposal, rules, Observed(tool, levels={}), utc(world.T0))
+        verdict = decide(run, proposal, rules, Observed(tool), utc(world.T0))
+        if isinstance(verdict, Gather):
+            observed = Observed(tool, levels=looked_at(verdict.accounts, {}))
+            verdict = decide(run, proposal, rules, observed, utc(world.T0))
         if isinstance(verdict, IntentRecorded):
             receipt = ReceiptRecorded(attempt=verdict.attempt, answer="result", is_error=False)
             run = world.after(run, verdict, receipt)

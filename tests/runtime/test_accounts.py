@@ -225,3 +225,22 @@ async def test_an_account_that_only_observes_counts_and_lets_pass() -> None:
         assert shown.record is not None
         assert shown.record["would_refuse"] == ["budget"]
         assert await stands(it) == 3
+
+
+async def test_levels_that_were_read_in_the_window_before_are_read_anew() -> None:
+    per_minute: dict[str, Any] = {"accounts": {"d": {"window": "minute", "limit": {"calls": 1}}}}
+    async with house(**per_minute, forbid=[{"name": "twice", "when": ["accounts.d.calls > 0"]}]) as it:
+        read, asked = it.ledger.levels, []
+
+        async def levels(accounts: Any) -> Any:
+            found = await read(accounts)
+            asked.append(list(accounts))
+            if len(asked) == 1:
+                it.clock.tell(60.0)  # the minute ends between the look and the verdict
+            return found
+
+        it.ledger.levels = levels
+        assert refused(await it.call("write", {"n": 1})) is None
+        assert len(asked) == 2
+        assert asked[0] != asked[1]
+        assert refused(await it.call("write", {"n": 2})) == ("denied", "twice")
