@@ -10,7 +10,7 @@ import pytest
 from gateway.kernel.rules import compile_rules
 from gateway.kernel.schema import violations
 from gateway.model.canonical import digest
-from gateway.model.flaws import BUILT_IN_RULES
+from gateway.model.flaws import BUILT_IN_RULES, account_rule
 from gateway.model.policy import Budgets, Policy
 from gateway.outbound.policy_files import load_folder, policy_schema, shared_schema, starter_policy
 from gateway.outbound.yaml_files import read
@@ -24,7 +24,8 @@ POLICIES = {"starter": starter_policy(condition_trouble), **load_folder(ROOT / "
 
 
 def test_the_policies_that_ship_are_these() -> None:
-    assert sorted(POLICIES) == ["read-only", "repo-repair", "starter"]
+    packs = {"filesystem-workspace", "git-change", "kubernetes", "mail-and-chat", "payments", "shell", "sql-read-mostly"}
+    assert set(POLICIES) == {"read-only", "repo-repair", "starter", "web-fetch"} | packs
 
 
 @pytest.mark.parametrize("workflow", POLICIES)
@@ -38,7 +39,8 @@ def test_every_case_of_a_shipped_policy_comes_out_as_it_says(workflow: str) -> N
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_the_cases_of_a_shipped_policy_cite_every_rule_that_they_can(policy: Policy) -> None:
     cited = {case.expect.rule for case in policy.cases} - {None, *BUILT_IN_RULES}
-    assert cited == {rule.name for rule in policy.transitions} | {rule.name for rule in policy.forbid}
+    named = {rule.name for rule in policy.transitions} | {rule.name for rule in policy.forbid}
+    assert cited - {account_rule(name) for name in policy.accounts} == named
     limits = {
         f"budgets.{name}"
         for name in set(Budgets.model_fields) - {"warn_at"}
