@@ -7,6 +7,7 @@ arguments of the real ones, for lack of accounts.
 import getpass
 import json
 import os
+import re
 import shlex
 import sqlite3
 import sys
@@ -125,6 +126,34 @@ def test_a_pack_asks_real_tools_only_for_arguments_that_they_have(name: str) -> 
 
 WIDENED = {"listed-host"}
 """Transitions behind which a wider one comes for the same tools: what they do not allow, that one refuses."""
+
+
+# --- their pages ----------------------------------------------------------------------------------------------------
+
+PAGES = ROOT / "docs" / "packs"
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_the_page_of_a_pack_tells_each_value_and_how_it_is_run(name: str) -> None:
+    policy = load_policy(POLICIES / f"{name}.yaml", condition_trouble)
+    page = (PAGES / f"{name}.md").read_text()
+    assert [value for value in policy.values if f"| `{value}`" not in page and f", `{value}` |" not in page] == []
+    commands = re.findall(r"^counterfoil (\w+)", page, re.MULTILINE)
+    assert set(commands) <= {"wrap", "serve", "run", "check"}
+    assert commands
+    assert f"({name}.md)" in (PAGES / "README.md").read_text()
+
+
+def test_a_shared_file_is_included_as_the_page_says(tmp_path: Path) -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (PAGES / "README.md").read_text(), re.DOTALL)
+    shared = next(block for block in blocks if block.startswith("# house.yaml"))
+    naming = next(block for block in blocks if block.startswith("workflow: "))
+    (tmp_path / "house.yaml").write_text(shared)
+    own = "  domains: [example.com, mail.example.com]\n"
+    pack = edited(tmp_path, "mail-and-chat.yaml", ("workflow: mail-and-chat\n", naming), (own, ""))
+    policy = load_policy(pack, condition_trouble)
+    assert policy.values["domains"] == ["example.com"]
+    assert policy.accounts["of-the-day"].limit.calls == 5000
 
 
 # --- databases ------------------------------------------------------------------------------------------------------
