@@ -24,7 +24,15 @@ POLICIES = {"starter": starter_policy(condition_trouble), **load_folder(ROOT / "
 
 
 def test_the_policies_that_ship_are_these() -> None:
-    packs = {"filesystem-workspace", "git-change", "kubernetes", "mail-and-chat", "payments", "shell", "sql-read-mostly"}
+    packs = {
+        "filesystem-workspace",
+        "git-change",
+        "kubernetes",
+        "mail-and-chat",
+        "payments",
+        "shell",
+        "sql-read-mostly",
+    }
     assert set(POLICIES) == {"read-only", "repo-repair", "starter", "web-fetch"} | packs
 
 
