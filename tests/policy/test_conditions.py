@@ -251,7 +251,7 @@ def test_an_activation_is_built_once_and_judged_by_many() -> None:
 
 def test_an_activation_of_the_other_kind_is_undecided() -> None:
     values = activation("verifier", {"args": {}, "result": {}, "now": NOW})
-    wrong = "the values are those of a verifier, the condition is one of a transition"
+    wrong = "the values are those of a verifier, the expression is one of a transition"
     assert compile_condition("true", "transition").decide(values) == Undecided(wrong)
 
 
