@@ -150,7 +150,7 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
     ),
     "argument-limit": (
         Call("cloud__scale", {"replicas": 10}, SENT),
-        Call("cloud__scale", {"replicas": 11}, ("denied", "scale")),
+        Call("cloud__scale", {"replicas": 11}, ("denied", "scale-up")),
         Opens("run_2", Principal("web:ann", roles=frozenset({"operator"}))),
         Call("cloud__scale", {"replicas": 11}, SENT, run="run_2"),
         Call("cloud__scale", {}, ("denied", "scale"), run="run_2"),
