@@ -132,7 +132,10 @@ def _read(text: str, dialect: str) -> Facts:
         raise Unjudged("there is no statement")
     kinds = list(dict.fromkeys(kind for one in statements for kind in _kinds(one, dialect)))
     nodes = [node for statement in statements for node in statement.walk()]
-    return Facts(tuple(kinds), _all_tables(statements), _all(statements, _is_bounded), _all(nodes, _is_filtered))
+    filtered = _all(nodes, _is_filtered)
+    if filtered is True and dialect == "sqlite" and not {"update", "delete"}.isdisjoint(kinds):
+        filtered = _all(nodes, _is_name)
+    return Facts(tuple(kinds), _all_tables(statements), _all(statements, _is_bounded), filtered)
 
 
 # --- what is in a statement -----------------------------------------------------------------------------------------
@@ -159,6 +162,8 @@ def _kinds(statement: Any, dialect: str) -> Iterator[str]:
             raise Unjudged("a name in the statement is a word that begins another")
         elif name == "Column" and node.name.lower() == "nextval":
             raise Unjudged("the statement counts up a sequence")
+        elif name == "In" and node.args.get("field") is not None:
+            raise Unjudged("what stands behind `in` may be a table")  # `x in t` of SQLite reads all of t
 
 
 def _is_known(call: Any, dialect: str) -> bool:
@@ -298,7 +303,7 @@ def _narrows(condition: Any) -> bool:
         return True
     if name in {"In", "Between"} and _name(condition.this) == "Column" and not condition.args.get("query"):
         values = [child for child in condition.iter_expressions() if child is not condition.this]
-        if all(_name(value) in _VALUES for value in values):
+        if all(_is_value(value) for value in values):
             return True
     if condition.find(_sqlglot().exp.Column, _sqlglot().exp.Query) is None:
         return False
@@ -309,7 +314,21 @@ def _compares(one: Any, other: Any) -> bool:
     """Whether a column is compared with a value, or with a column of another table."""
     if _name(one) == _name(other) == "Column":
         return bool(one.table and other.table) and one.table.lower() != other.table.lower()
-    return {_name(one), _name(other)} - _VALUES == {"Column"}
+    return (_name(one) == "Column" and _is_value(other)) or (_name(other) == "Column" and _is_value(one))
+
+
+def _is_value(node: Any) -> bool:
+    """Whether it is the same for all rows: `-(-id)` and `cast(id as int)` are the column itself."""
+    return _name(node) in _VALUES and node.find(_sqlglot().exp.Column, _sqlglot().exp.Query) is None
+
+
+def _is_name(node: Any) -> bool:
+    """Whether SQLite takes it for no text: it does so with a name in quotes that no column has, as in `"x" = 'x'`
+    [SQLite, "Double-quoted String Literals Are Accepted"].
+    """
+    if _name(node) == "Column" and not node.table and getattr(node.this, "quoted", False):
+        raise Unjudged("a name in quotes may be a text")
+    return True
 
 
 _VALUES = frozenset({"Literal", "Placeholder", "Parameter", "Null", "Neg", "Cast", "CurrentDate", "CurrentTimestamp"})

@@ -288,6 +288,12 @@ SIMPLE = "a condition of the statement is not of a simple kind"
         ("delete from t where id in (select id from t)", SIMPLE),
         ("delete from t where exists (select 1)", SIMPLE),
         ("delete from t where id = id + 0", SIMPLE),
+        ("delete from t where id = -(-id)", SIMPLE),
+        ("delete from t where id = cast(id as int)", SIMPLE),
+        ("delete from t where cast(id as int) = id", SIMPLE),
+        ("delete from t where id in (cast(id as int))", SIMPLE),
+        ("delete from t where id between -(-id) and -(-id)", SIMPLE),
+        ("delete from t where id = cast('5' as int) or id = -5", True),
         ("delete from t where id = 1 or id = id", SIMPLE),
         ("delete from t where coalesce(id, 1) = 1", SIMPLE),
         ("merge into t using u on t.a = u.a when matched then update set a = 1", ROWS),
@@ -296,6 +302,27 @@ SIMPLE = "a condition of the statement is not of a simple kind"
 )
 def test_what_changes_rows_says_which(text: str, expected: Judged) -> None:
     assert judged('sql.filtered(args.a, "postgres")', text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("delete from t where \"x\" = 'x'", "a name in quotes may be a text"),
+        ("update t set a = 1 where [x] = 'x'", "a name in quotes may be a text"),
+        ('delete from t where t."id" = 5', True),
+        ("delete from t where id = 5", True),
+        ('insert into t ("a") values (1)', True),
+        ("delete from t", False),
+    ],
+)
+def test_a_name_that_sqlite_may_take_for_a_text_picks_no_rows(text: str, expected: Judged) -> None:
+    assert judged('sql.filtered(args.a, "sqlite")', text) == expected
+
+
+@pytest.mark.parametrize("text", ["select 1 in t", "select 1 not in main.t", "select (1, 2) in main.'t'"])
+def test_a_table_that_sqlite_reads_by_in_is_not_passed_over(text: str) -> None:
+    for question in ('sql.reads_only(args.a, "sqlite")', 'size(sql.tables(args.a, "sqlite")) == 0'):
+        assert judged(question, text) == "what stands behind `in` may be a table"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
