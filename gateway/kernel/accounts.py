@@ -71,10 +71,31 @@ def account_of(shared: Shared, proposal: Proposal, tool: Registered, workflow: s
     }
     # An argument stands there as its salted digest: a ledger's keys are no place for an address of somebody.
     of = [
-        known[part] if part in known else digest({"argument": proposal.arguments.get(part.partition(".")[2])}, salt)
+        known[part] if part in known else digest({"argument": _counted(proposal.arguments, part)}, salt)
         for part in shared.about.per
     ]
     return f"{shared.rule} {dump(of)} {_window(shared.about.window, now)}"
+
+
+def _counted(arguments: Mapping[str, Any], part: str) -> Any:
+    """The argument, in which 2000.0 is 2000: to most servers they are one amount, and must not have two accounts."""
+    return _plain(arguments.get(part.partition(".")[2]))
+
+
+_EXACT = 2**53
+"""Beyond it a float is not one whole number alone."""
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case float():
+            return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+        case dict():
+            return {key: _plain(one) for key, one in value.items()}
+        case list():
+            return [_plain(one) for one in value]
+        case _:
+            return value
 
 
 def accounts_of(

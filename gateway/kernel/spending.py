@@ -83,7 +83,7 @@ def budget(case: Case) -> Step:
     Only what the run itself has spent for good ends it: what is merely reserved may yet come back.
     """
     found = _own_budget(case)
-    if not isinstance(found, Pass) or not case.accounts:
+    if not case.accounts or (isinstance(found, Refuse) and not case.observes(found.mode)):
         return found
     inputs: dict[str, Any] = {"accounts": {}}
     over: list[Refuse] = []
@@ -91,9 +91,12 @@ def budget(case: Case) -> Step:
         levels = _levels(case, account)
         inputs["accounts"][shared.rule] = {"account": account, "levels": levels}
         over += _overdrawn(case, shared, levels, case.charge)
-    inputs |= found.finding.inputs
+    inputs |= found.inputs if isinstance(found, Refuse) else found.finding.inputs
+    first = next((one for one in over if one.mode != "observe"), None)
+    if first is None and isinstance(found, Refuse):
+        return found
     if over:
-        first = next((one for one in over if one.mode != "observe"), over[0])
+        first = first or over[0]
         return Refuse(
             first.reason, first.outcome, first.rule, inputs, retry_after_s=first.retry_after_s, mode=first.mode
         )
@@ -125,7 +128,7 @@ def _overdrawn(case: Case, shared: Shared, levels: Mapping[str, int], charge: Ch
         )
 
 
-def _own_budget(case: Case) -> Step:
+def _own_budget(case: Case) -> Pass | Refuse:
     limits, spent, charge = case.rules.policy.budgets, case.run.spent, case.charge
     inputs = {"spent": dict(vars(spent)), "charge": dict(vars(charge)), "elapsed_s": case.elapsed_s}
     for unit, limit in case.rules.limits.items():
@@ -240,8 +243,8 @@ def approval(case: Case) -> Step:
             inputs={"approval": found.id},
             mode=case.mode(transition.mode),
         )
-    if case.now >= found.expires_at:
-        return _ask(case, transition, action)
+    if case.now >= found.expires_at or found.rule not in {"", transition.name}:
+        return _ask(case, transition, action)  # a yes to what another transition asked is none to this one
     if pending(found, case.now):
         return Wait(
             Outcome.NEEDS_APPROVAL,
@@ -263,8 +266,10 @@ def _asks(case: Case, transition: Transition) -> bool:
 
 def _ask(case: Case, transition: Transition, action: Digest) -> Step:
     """Asking a person costs one of the reviews of the run, and of the accounts."""
+    if case.observes(transition.mode):
+        return Ask(transition, action)  # nobody is asked
     limit, spent, one = case.rules.policy.budgets.reviews, case.run.spent.reviews, Charge(reviews=1)
-    if limit is not None and spent >= limit:
+    if limit is not None and spent >= limit and not case.observes(None):
         return Refuse(
             f"a person must agree, and the budget of {limit} reviews is used up",
             rule="budgets.reviews",

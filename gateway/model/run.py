@@ -144,6 +144,7 @@ class Approval:
     action: Digest
     tool: str
     rule: str
+    """The transition that asked; empty where a case imagines a yes to whichever asks."""
     role: str | None
     quorum: int
     self_review: bool

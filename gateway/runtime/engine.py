@@ -147,8 +147,8 @@ class Engine:
 
     async def _delegated(self, parent: Parent, principal: Principal) -> tuple[str, ...]:
         """What the run of that parent may do at most: no more than the parent itself, and no more than it passes on."""
-        run = await self._book.fresh_state_of(parent.run)
-        if run.state is not RunState.RUNNING or run.principal is None or run.principal.tenant != principal.tenant:
+        run, goes_on = await self._book.fresh_state_of(parent.run), await self._book.goes_on(parent.run)
+        if not goes_on or run.principal is None or run.principal.tenant != principal.tenant:
             raise NoSuchRun(f"run `{parent.run}` does not go on, or is of another tenant; it can open no other run")
         held = held_by((await self._policies.of(run.policy)).policy, run.principal, run.delegated)
         return tuple(sorted(held if parent.authority is None else held & parent.authority))
@@ -276,11 +276,7 @@ class Engine:
         """What was seen of the world, for deciding again; what the verdict will cite is among the payloads."""
         wanted = wanting.wanted
         if wanted.parent is not None:
-            parent = await self._book.fresh_state_of(wanted.parent)
-            now = self._clock.now()
-            goes_on = parent.state is RunState.RUNNING and (
-                parent.expires_at is None or now < parent.expires_at.timestamp()
-            )
+            goes_on = await self._book.goes_on(wanted.parent)
             observed = replace(observed, parent="running" if goes_on else "over")
         if wanted.accounts:
             found = await self._ledger.levels(wanted.accounts)

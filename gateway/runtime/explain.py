@@ -360,9 +360,7 @@ async def _looked(
     ledger: Ledger, wanted: Gather, observed: Observed, asked: Asked, now: datetime, assumed: list[str]
 ) -> Observed:
     if wanted.parent is not None:
-        parent = fold(await history(ledger, wanted.parent), Run(wanted.parent))
-        over = parent.state is not RunState.RUNNING or (parent.expires_at is not None and now >= parent.expires_at)
-        observed = replace(observed, parent="over" if over else "running")
+        observed = replace(observed, parent="running" if await _goes_on(ledger, wanted.parent, now) else "over")
     if wanted.accounts:
         found = await ledger.levels(wanted.accounts)
         observed = replace(observed, levels=looked_at(wanted.accounts, found))
@@ -373,6 +371,17 @@ async def _looked(
         for name in wanted.probes
     }
     return replace(observed, probes={**observed.probes, **probes})
+
+
+async def _goes_on(ledger: Ledger, run_id: str, now: datetime) -> bool:
+    """As `Book.goes_on`."""
+    following: str | None = run_id
+    while following is not None:  # ends: a parent was there before its child
+        run = fold(await history(ledger, following), Run(following))
+        if run.state is not RunState.RUNNING or (run.expires_at is not None and now >= run.expires_at):
+            return False
+        following = run.parent
+    return True
 
 
 def allowed(verdict: Verdict) -> bool:

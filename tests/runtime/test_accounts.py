@@ -244,3 +244,18 @@ async def test_levels_that_were_read_in_the_window_before_are_read_anew() -> Non
         assert len(asked) == 2
         assert asked[0] != asked[1]
         assert refused(await it.call("write", {"n": 2})) == ("denied", "twice")
+
+
+async def test_a_budget_that_only_observes_hides_no_account_that_binds() -> None:
+    strict = {"mode": "enforce", "limit": {"calls": 2}}
+    async with house(mode="observe", budgets={"calls": 1}, accounts={"strict": strict}) as it:
+        found = [refused(await it.call("read")) for _ in range(3)]
+        assert found == [None, None, ("rate_limited", "accounts.strict")]
+
+
+async def test_an_amount_has_one_account_however_its_number_is_spelled() -> None:
+    once = {"per": ["args.amount"], "window": "ever", "limit": {"calls": 1}}
+    async with house(accounts={"once": once}) as it:
+        spellings: list[Any] = [2000, 2000.0, 0.5, 1e300, -0.0, 0, {"a": [3.0]}, {"a": [3]}]
+        found = [refused(await it.call("pay", {"amount": amount})) is None for amount in spellings]
+        assert found == [True, False, True, True, True, False, True, False]

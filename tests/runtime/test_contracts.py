@@ -262,6 +262,17 @@ async def test_a_child_goes_on_only_as_long_as_its_parent() -> None:
         await child(it, "run_2", "run_1")  # it was opened before, and opening it again changes nothing
 
 
+async def test_a_grandchild_goes_on_only_as_long_as_all_of_them() -> None:
+    async with house(**GRANTED) as it:
+        await child(it, "run_2", "run_1")
+        await child(it, "run_3", "run_2")
+        assert refused(await it.call("read", run="run_3")) is None
+        await it.book.say("run_1", lambda *_: [RunStopped(outcome="infeasible", reason="told")])  # type: ignore[arg-type]
+        assert refused(await it.call("read", run="run_3")) == ("denied", "run.parent")
+        with pytest.raises(NoSuchRun, match="does not go on"):
+            await child(it, "run_4", "run_2")
+
+
 async def test_of_an_unknown_parent_nothing_is_opened() -> None:
     async with house(**GRANTED) as it:
         with pytest.raises(NoSuchRun, match="does not go on"):
@@ -315,6 +326,30 @@ async def test_a_person_is_asked_only_about_the_calls_that_policy_says() -> None
         assert refused(await it.call("pay", {"other": 1})) == ("needs_approval", "pay"), (
             "what cannot be judged is asked"
         )
+
+
+async def test_a_yes_to_what_one_transition_asked_is_none_to_another() -> None:
+    fields: dict[str, Any] = {
+        "phases": {"small": {}, "large": {}},
+        "transitions": [
+            {"name": "grow", "tools": ["write"], "to": "large"},
+            {"name": "alone", "tools": ["pay"], "from": ["small"], "approval": {"self_review": True}},
+            {"name": "two", "tools": ["pay"], "from": ["large"], "approval": {"quorum": 2}},
+        ],
+    }
+    async with house(**fields) as it:
+        assert refused(await it.call("pay", {"n": 1})) == ("needs_approval", "alone")
+        await decide(it, world.USER.id)
+        await it.call("write")
+        assert refused(await it.call("pay", {"n": 1})) == ("needs_approval", "two")
+
+
+async def test_a_budget_of_reviews_that_only_observes_spares_nobody_who_binds() -> None:
+    ask: dict[str, Any] = {"name": "ask", "tools": ["write"], "approval": {}}
+    async with house(mode="observe", budgets={"reviews": 0}, transitions=[ask | {"mode": "enforce"}]) as it:
+        assert refused(await it.call("write")) == ("needs_approval", "ask")
+    async with house(budgets={"reviews": 0}, transitions=[ask | {"mode": "observe"}]) as it:
+        assert refused(await it.call("write")) is None, "nobody is asked, so nothing is spent"
 
 
 # --- data -----------------------------------------------------------------------------------------------------------
