@@ -5,8 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import real_servers
+
+settings.register_profile("counterfoil", deadline=None)  # speed is measured by tests/bench, beside something, not here
+settings.load_profile("counterfoil")
 
 SERVERS = Path(__file__).parent / "servers"
 EXAMPLES = Path(__file__).parent.parent / "examples"

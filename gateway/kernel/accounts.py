@@ -9,6 +9,7 @@ from gateway.kernel.charges import settled_charge
 from gateway.kernel.globs import names
 from gateway.kernel.registry import Registered
 from gateway.model.account import Posting
+from gateway.model.alike import alike
 from gateway.model.canonical import digest, dump
 from gateway.model.events import (
     ApprovalRequested,
@@ -69,33 +70,15 @@ def account_of(shared: Shared, proposal: Proposal, tool: Registered, workflow: s
         "upstream": tool.tool.upstream,
         "workflow": workflow,
     }
-    # An argument stands there as its salted digest: a ledger's keys are no place for an address of somebody.
+    # An argument stands there as its salted digest: a ledger's keys are no place for an address of somebody. 2000.0
+    # is 2000: to most servers they are one amount, and must not have two accounts.
     of = [
-        known[part] if part in known else digest({"argument": _counted(proposal.arguments, part)}, salt)
+        known[part]
+        if part in known
+        else digest({"argument": alike(proposal.arguments.get(part.partition(".")[2]))}, salt)
         for part in shared.about.per
     ]
     return f"{shared.rule} {dump(of)} {_window(shared.about.window, now)}"
-
-
-def _counted(arguments: Mapping[str, Any], part: str) -> Any:
-    """The argument, in which 2000.0 is 2000: to most servers they are one amount, and must not have two accounts."""
-    return _plain(arguments.get(part.partition(".")[2]))
-
-
-_EXACT = 2**53
-"""Beyond it a float is not one whole number alone."""
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case float():
-            return int(value) if value.is_integer() and abs(value) <= _EXACT else value
-        case dict():
-            return {key: _plain(one) for key, one in value.items()}
-        case list():
-            return [_plain(one) for one in value]
-        case _:
-            return value
 
 
 def accounts_of(

@@ -62,6 +62,8 @@ class Case(NamedTuple):
     """The tool as this policy rules it; None if there is no such tool."""
     accounts: tuple[tuple[Shared, str], ...] = ()
     """Those that the call falls under, each with its key."""
+    cost: int | None = None
+    """Of this very call in millionths, where its transition tells it by a formula."""
     candidates: tuple[Transition, ...] = ()
     approval: str | None = None
 
@@ -89,7 +91,8 @@ class Case(NamedTuple):
     @property
     def charge(self) -> Charge:
         """What the chosen transition takes."""
-        return self.tool.charge(self.transition)
+        charge = self.tool.charge(self.transition)
+        return charge if self.cost is None else charge.model_copy(update={"cost": self.cost})
 
     @property
     def authority(self) -> frozenset[str]:
@@ -119,6 +122,8 @@ class Pass(NamedTuple):
     """The transitions that the later checks see; None for no change."""
     approval: str | None = None
     """The approval that the call would use up."""
+    cost: int | None = None
+    """As in `Case`."""
 
 
 def passed(check: str, inputs: Mapping[str, Any] | None = None) -> Pass:

@@ -37,7 +37,7 @@ def known_key(case: Case) -> Step:
     if found is None:
         return _NEW
     attempt, same_key = found
-    if attempt.intent.arguments != case.proposal.arguments_digest:
+    if same_key and attempt.intent.arguments != case.proposal.arguments_digest:
         return Refuse(
             f"the key `{attempt.intent.key.value if attempt.intent.key else ''}` was used with other arguments",
             outcome=Outcome.CONFLICT,
@@ -89,7 +89,7 @@ def _earlier(case: Case) -> tuple[Attempt, bool] | None:
             return None  # the caller says that this is another call
     if case.known.effect is Effect.READ or case.known.rule.repeat == "new":
         return None
-    equal = case.run.equals.get(joined(case.proposal.tool, case.proposal.arguments_digest))
+    equal = case.run.equals.get(joined(case.proposal.tool, case.proposal.equal))
     return None if equal is None else (case.run.attempts[equal[0]], False)
 
 

@@ -96,9 +96,10 @@ def decide(
             return step
         findings.append(step.finding if isinstance(step, Pass) else _finding(name, step))
         if isinstance(step, Pass):
-            if step.candidates is not None or step.approval is not None:
+            if step.candidates is not None or step.approval is not None or step.cost is not None:
                 candidates = case.candidates if step.candidates is None else step.candidates
-                case = case._replace(candidates=candidates, approval=step.approval)
+                cost = case.cost if step.cost is None else step.cost
+                case = case._replace(candidates=candidates, approval=step.approval, cost=cost)
         elif _waivable(name, step, case):
             waived.append(name)
             if isinstance(step, Refuse) and step.waived is not None:
@@ -247,6 +248,7 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
         settles_at=case.now + timedelta(seconds=timeout_s + known.rule.grace_s),
         repeat=known.rule.repeat,
         hold=hold_of(case.proposal, known),
+        alike=case.proposal.alike,
         approval=case.approval,
         target=transition.target if transition else None,
         verifier=transition.verify if transition else None,
@@ -266,9 +268,9 @@ def _key(case: Case) -> UsedKey:
     proposal = case.proposal
     key = proposal.key
     if key is None or (key.source is KeySource.CALL_ID and case.known.effect is Effect.READ):
-        count = case.run.equals.get(joined(proposal.tool, proposal.arguments_digest), ("", 0))[1]
+        count = case.run.equals.get(joined(proposal.tool, proposal.equal), ("", 0))[1]
         source = KeySource.FRESH if case.known.effect is Effect.READ else KeySource.DERIVED
-        key = Key(source, f"{proposal.arguments_digest}/{count + 1}")
+        key = Key(source, f"{proposal.equal}/{count + 1}")
     return _used_key(source=key.source, value=key.value)
 
 
@@ -284,6 +286,6 @@ def hold_of(proposal: Proposal, known: Registered) -> Digest | None:
         "principal": proposal.principal.id,
         "upstream": known.tool.upstream,
         "tool": known.tool.own_name,
-        "arguments": proposal.arguments_digest,
+        "arguments": proposal.equal,
     }
     return digest(effect, b"")

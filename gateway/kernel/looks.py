@@ -186,7 +186,7 @@ def _clause(rules: Rules, expression: str, values: Activation) -> Clause:
 
 
 def _holds(case: Case, _step: Step) -> Iterator[Look]:
-    held, count = case.observed.held, case.run.equals.get(joined(case.proposal.tool, case.proposal.arguments_digest))
+    held, count = case.observed.held, case.run.equals.get(joined(case.proposal.tool, case.proposal.equal))
     if held is not None:
         where = "this run" if held.run == case.run.id else f"run `{held.run}`"
         yield Look("attempt", held.attempt, "against", f"an equal call of {where} is {held.state}")

@@ -193,7 +193,7 @@ def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
     if run.attempts.get(event.attempt) is not None:
         raise CorruptLedger(f"attempt `{event.attempt}` was intended twice")
     attempt = Attempt(id=event.attempt, seq=record.seq, at=record.at, intent=_intent(event))
-    equal = joined(event.tool, event.arguments)
+    equal = joined(event.tool, event.alike or event.arguments)
     count = run.equals.get(equal, ("", 0))[1]
     writes = event.effect is not Effect.READ
     run = changed(

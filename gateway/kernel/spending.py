@@ -15,7 +15,7 @@ from gateway.kernel.reduce import joined
 from gateway.kernel.values import values_of
 from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect, Outcome, Reservation
-from gateway.model.policy import Transition
+from gateway.model.policy import MAX_COST, Transition, micro
 from gateway.model.run import AttemptState, Tracked
 
 _CLEAR = always("holds")
@@ -59,7 +59,7 @@ _UNDONE = frozenset({AttemptState.UNSENT, AttemptState.REFUTED})
 
 def _repeated(case: Case, transition: Transition) -> Step:
     """Whether the run may send one more call that is equal to what it sent before."""
-    latest, count = case.run.equals.get(joined(case.proposal.tool, case.proposal.arguments_digest), ("", 0))
+    latest, count = case.run.equals.get(joined(case.proposal.tool, case.proposal.equal), ("", 0))
     if not count:
         return _CLEAR
     inputs = {"equal": latest, "count": count}
@@ -82,6 +82,27 @@ def budget(case: Case) -> Step:
 
     Only what the run itself has spent for good ends it: what is merely reserved may yet come back.
     """
+    formula = case.transition.charge.cost_from if case.transition is not None else None
+    if formula is None:
+        return _payable(case)
+    cost = _told_cost(case, formula)
+    if isinstance(cost, Refuse):
+        return cost
+    found = _payable(case._replace(cost=cost))
+    return found._replace(cost=cost) if isinstance(found, Pass) else found
+
+
+def _told_cost(case: Case, formula: str) -> int | Refuse:
+    values = {"args": dict(case.proposal.arguments), "values": case.rules.policy.values, "now": case.now}
+    told = case.rules.value("probe", formula).find(values)
+    if isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told <= MAX_COST:
+        return micro(float(told))
+    why = told.reason if isinstance(told, Undecided) else "it gives no amount"
+    name = case.transition.name if case.transition is not None else ""
+    return Refuse(f"what this call costs, `{formula}`, cannot be told: {why}", rule=name)
+
+
+def _payable(case: Case) -> Step:
     found = _own_budget(case)
     if not case.accounts or (isinstance(found, Refuse) and not case.observes(found.mode)):
         return found

@@ -201,6 +201,8 @@ class IntentRecorded(_Verdict):
     repeat: Literal["hold", "replay", "new"] = "hold"
     hold: Digest | None = None
     """What no other run may send while this is open or unknown. None for reads and `repeat: new`."""
+    alike: Digest | None = added(None)
+    """Of the arguments in which 2000.0 is 2000, where that is another: what equal calls have in common."""
     approval: str | None = None
     """The approval that is hereby used up."""
     target: str | None = None

@@ -110,6 +110,7 @@ EXPRESSIONS: Mapping[Place, Kind] = {
 FORMULAS: Mapping[Place, Kind] = {
     ("verifiers", "*", "probe", "arguments_from", "*"): "probe",
     ("verifiers", "*", "scope_from", "*"): "verifier",
+    ("transitions", "*", "charge", "cost_from"): "probe",
     ("transitions", "*", "compensation", "arguments_from", "*"): "verifier",
     ("tools", "*", "compensation", "arguments_from", "*"): "verifier",
     ("tools", "*", "idempotency", "query", "probe", "arguments_from", "*"): "probe",

@@ -52,6 +52,8 @@ class Proposal:
     arguments: Mapping[str, Any]
     """As parsed, untouched; what the upstream will get, exactly."""
     arguments_digest: Digest
+    alike: Digest | None = None
+    """Of the arguments as `model/alike.py` spells them, where that is another."""
     key: Key | None = None
     """None when the client sent neither a key nor a call id."""
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -67,6 +69,11 @@ class Proposal:
     reported_tokens: int = 0
     """Of the model, since its last call, as the client says. A claim: only a soft budget counts it."""
 
+    @property
+    def equal(self) -> Digest:
+        """What equal calls have in common: 2000.0 and 2000 are two spellings of one effect."""
+        return self.alike or self.arguments_digest
+
     def within(self, run: str, more: Mapping[str, Any], resumes: Resume | None) -> "Proposal":
         """The same proposal, made in that run."""
         # Spelled out, as is done at every call: `replace` takes three times as long.
@@ -76,6 +83,7 @@ class Proposal:
             self.tool,
             self.arguments,
             self.arguments_digest,
+            self.alike,
             self.key,
             self.meta,
             self.attribution,

@@ -258,7 +258,7 @@ def _given_way(before: Run, event: Event) -> str | None:
     """The ended attempt whose hold gives way: its caller said, by a key of its own, that this is another call."""
     if not isinstance(event, IntentRecorded):
         return None
-    name = before.equals.get(joined(event.tool, event.arguments), ("", 0))[0]
+    name = before.equals.get(joined(event.tool, event.alike or event.arguments), ("", 0))[0]
     earlier = before.attempts.get(name)
     return name if earlier is not None and _tracked_as(earlier) == "undelivered" else None
 

@@ -13,7 +13,8 @@ from gateway.kernel.case import Gather, Observed, Probed
 from gateway.kernel.decide import Taken, decide, hold_of
 from gateway.kernel.reduce import fold
 from gateway.kernel.rules import Rules
-from gateway.model.canonical import Digest, digest, parse
+from gateway.model.alike import alike, may_be_another
+from gateway.model.canonical import Digest, canonical, digest, parse
 from gateway.model.events import (
     ApprovalRequested,
     AttemptResumed,
@@ -163,11 +164,17 @@ def _proposal(it: Kept, arguments: Mapping[str, Any]) -> Proposal:
         verdict.tool,
         arguments,
         verdict.arguments,
+        _alike(arguments, it.salt),
         sent,
         attribution=verdict.attribution,
         resumes=_resumes(verdict, noted.get("resumes")),
         reported_tokens=verdict.reported_tokens,
     )
+
+
+def _alike(arguments: Mapping[str, Any], salt: bytes) -> Digest | None:
+    given = dict(arguments)
+    return digest(alike(given), salt) if may_be_another(canonical(given)) else None
 
 
 def _principal(noted: Mapping[str, Any] | None, opened: Principal | None) -> Principal:
@@ -320,7 +327,8 @@ async def standing(ledger: Ledger, run_id: str, asked: Asked, now: datetime, und
     principal = asked.principal or run.principal
     if asked.principal is None:
         assumed.append("the principal comes as the run was opened, with no scopes")
-    proposal = Proposal(run_id, principal, asked.tool, arguments, digest(arguments, ledger.salt))
+    cited = digest(arguments, ledger.salt)
+    proposal = Proposal(run_id, principal, asked.tool, arguments, cited, _alike(arguments, ledger.salt))
     hold = hold_of(proposal, rules.ruled(tool).registered)
     held = next((one for one in await ledger.tracked() if hold is not None and one.hold == hold), None)
     observed = Observed(tool, cited, held, salt=ledger.salt)

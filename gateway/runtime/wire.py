@@ -73,6 +73,6 @@ class Definitions:
 
 def made_before(seen: Sequence[Run], proposal: Proposal) -> Executed:
     """Whether this call was made before, by the state that was judged: a refusal now says nothing about earlier."""
-    if seen and joined(proposal.tool, proposal.arguments_digest) not in seen[-1].equals:
+    if seen and joined(proposal.tool, proposal.equal) not in seen[-1].equals:
         return False
     return "unknown"

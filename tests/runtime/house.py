@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 
+from gateway.model.alike import alike
 from gateway.model.answer import Shown
 from gateway.model.canonical import digest
 from gateway.model.events import Who
@@ -45,7 +46,9 @@ class House:
         caller: world.PatientCaller | None = None,
     ) -> Shown:
         proposed = world.proposal(name, arguments, run=run, key=key)
-        proposed = replace(proposed, arguments_digest=digest(dict(proposed.arguments), self.ledger.salt))
+        given, salt = dict(proposed.arguments), self.ledger.salt
+        likened = digest(alike(given), salt) if proposed.alike is not None else None
+        proposed = replace(proposed, arguments_digest=digest(given, salt), alike=likened)
         with anyio.fail_after(5):
             shown = await self.engine.call(proposed, caller or world.PatientCaller())
             if deliver:

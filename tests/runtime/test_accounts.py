@@ -259,3 +259,30 @@ async def test_an_amount_has_one_account_however_its_number_is_spelled() -> None
         spellings: list[Any] = [2000, 2000.0, 0.5, 1e300, -0.0, 0, {"a": [3.0]}, {"a": [3]}]
         found = [refused(await it.call("pay", {"amount": amount})) is None for amount in spellings]
         assert found == [True, False, True, True, True, False, True, False]
+
+
+COSTLY: dict[str, Any] = {
+    "transitions": [{"name": "pay", "tools": ["pay"], "charge": {"cost_from": "args.amount / 100.0"}}],
+    "accounts": {"daily": {"per": ["tenant"], "limit": {"cost": 50}}},
+}
+
+
+async def test_a_call_costs_what_its_arguments_say() -> None:
+    async with house(**COSTLY, budgets={"cost": 1000}) as it:
+        shown = await it.call("pay", {"amount": 1999.0})
+        assert shown.record is not None
+        assert shown.record["budget"]["charged"]["cost"] == 19.99
+        assert refused(await it.call("pay", {"amount": 3001.0})) is None
+        shown = await it.call("pay", {"amount": 1.0})
+        assert refused(shown) == ("rate_limited", "accounts.daily")
+        assert shown.refusal is not None
+        assert shown.refusal.reason.startswith("`accounts.daily` has 0 of 50 cost left")
+        assert await stands(it, "cost") == 50_000_000
+
+
+@pytest.mark.parametrize("amount", [-1.0, "10", None, True, 1e300, {"n": 1}])
+async def test_a_call_whose_cost_cannot_be_told_is_refused(amount: Any) -> None:
+    async with house(**COSTLY) as it:
+        assert refused(await it.call("pay", {"amount": amount})) == ("denied", "pay")
+        assert refused(await it.call("pay", {})) == ("denied", "pay")
+        assert await stands(it, "cost") == 0

@@ -152,3 +152,26 @@ async def test_a_verifier_never_asks_a_tool_that_is_not_as_policy_pins_it() -> N
         assert told is not None
         assert told.reason == "`t` could not check: no upstream offers `check` as policy pins it"
         assert [one.tool.name for one in it.upstreams.sent] == ["write"]
+
+
+async def test_a_whole_number_is_one_effect_however_it_is_spelled() -> None:
+    async with house() as it:
+        it.upstreams.will("pay", Silence("gone"))
+        await it.call("pay", {"amount": 1500})
+        shown = await it.call("pay", {"amount": 1500.0})
+        assert shown.refusal is not None
+        assert shown.refusal.outcome == "held"
+        await it.open("run_2")
+        shown = await it.call("pay", {"amount": 1500.0}, run="run_2")
+        assert shown.refusal is not None
+        assert shown.refusal.outcome == "held"
+        assert len(it.upstreams.sent) == 1
+
+
+async def test_what_is_never_repeated_is_not_repeated_in_another_spelling() -> None:
+    async with house(tools={"pay": {"effect": "write", "repeat": "replay"}}) as it:
+        await it.call("pay", {"amount": 1500.0})
+        shown = await it.call("pay", {"amount": 1500})
+        assert shown.record is not None
+        assert shown.record["replayed"] is True
+        assert [dict(one.arguments) for one in it.upstreams.sent] == [{"amount": 1500.0}]

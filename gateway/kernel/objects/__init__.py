@@ -7,14 +7,14 @@ Each is pure and bounded, and tells "true", "false" and "that cannot be told for
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gateway.kernel.objects import globs, mail, money, paths, repos, shell, sql, times, urls
+from gateway.kernel.objects import globs, json_text, mail, money, paths, repos, shell, sql, times, urls
 from gateway.kernel.objects.judged import MARK as MARK
 from gateway.kernel.objects.judged import Function as Function
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {
         function.name: function
-        for subject in (paths, sql, shell, urls, repos, mail, money, times, globs)
+        for subject in (paths, sql, shell, urls, repos, mail, money, times, globs, json_text)
         for function in subject.FUNCTIONS
     }
 )

@@ -6,6 +6,7 @@ from gateway.model.policy.cases import CaseCall as CaseCall
 from gateway.model.policy.cases import Expect as Expect
 from gateway.model.policy.cases import Given as Given
 from gateway.model.policy.cases import GivenTool as GivenTool
+from gateway.model.policy.parts import MAX_COST as MAX_COST
 from gateway.model.policy.parts import MAX_EXPRESSION as MAX_EXPRESSION
 from gateway.model.policy.parts import NAME_PATTERN as NAME_PATTERN
 from gateway.model.policy.parts import UNITS as UNITS

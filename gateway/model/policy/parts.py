@@ -19,7 +19,8 @@ Expression: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_EXPRES
 """A CEL expression of type bool. What it may name stands in `VARIABLES` of `kernel/conditions.py`."""
 Formula: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_EXPRESSION)]
 """A CEL expression of any type."""
-Cost: TypeAlias = Annotated[float, Field(ge=0, le=1_000_000_000)]
+MAX_COST = 1_000_000_000
+Cost: TypeAlias = Annotated[float, Field(ge=0, le=MAX_COST)]
 """An amount in the currency that the policy's author has in mind; counted in millionths."""
 Mode: TypeAlias = Literal["enforce", "observe"]
 

@@ -54,6 +54,9 @@ class Spend(Part):
     """The most that the result has; the tool's `result_tokens` where not said. What is not used is given back."""
     cost: Cost | None = None
     """The tool's own where not said."""
+    cost_from: Formula | None = None
+    """In its place, a CEL expression over `args` and `values` that gives the cost: `args.amount / 100.0`. A call whose
+    cost cannot be told, or is below 0, is refused."""
 
 
 class ApprovalRule(Part):

@@ -60,7 +60,7 @@ def decided(call: str, values: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(values=st.fixed_dictionaries({}, optional={"a": JSON | TEXTS, "b": JSON | TEXTS, "c": JSON}))
 @example(values={})
 @example(values={"a": "a\x00b", "b": "\ud800"})
@@ -69,7 +69,7 @@ def test_any_value_has_an_answer_or_a_reason(call: str, values: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("call", [call for call in CALLS if call.partition("args.a")[1]])
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(text=TEXTS, other=TEXTS)
 def test_any_text_has_an_answer_or_a_reason(call: str, text: str, other: str) -> None:
     decided(call, {"a": text, "b": other, "c": {"EUR": other}})
