@@ -9,8 +9,8 @@ from typing import Any
 
 from gateway.kernel.reduce import reduce
 from gateway.kernel.rules import Rules, compile_rules
-from gateway.model.alike import alike, may_be_another
-from gateway.model.canonical import Digest, canonical, digest
+from gateway.model.alike import alike_digest
+from gateway.model.canonical import digest
 from gateway.model.events import Event, RunOpened, Who
 from gateway.model.party import Party
 from gateway.model.policy import Policy
@@ -142,11 +142,7 @@ def proposal(
 ) -> Proposal:
     """One call of the tool."""
     given = dict(arguments or {})
-    return Proposal(run, principal, name, given, digest(given, SALT), _alike(given), key)
-
-
-def _alike(given: dict[str, Any]) -> Digest | None:
-    return digest(alike(given), SALT) if may_be_another(canonical(given)) else None
+    return Proposal(run, principal, name, given, digest(given, SALT), alike_digest(given, SALT), key)
 
 
 def opened(by: Rules, *, run: str = "run_1", origin: str = "process", at: float = T0) -> Run:

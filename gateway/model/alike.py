@@ -5,6 +5,8 @@ Only for telling whether two calls are equal. What is approved, hashed and sent 
 
 from typing import Any
 
+from gateway.model.canonical import Digest, canonical, digest
+
 _EXACT = 2**53
 """Beyond it a float is not one whole number alone."""
 
@@ -22,6 +24,9 @@ def alike(value: Any) -> Any:
             return value
 
 
-def may_be_another(spelled: bytes) -> bool:
-    """Whether the value may not be `alike` itself, by its canonical form."""
-    return b".0" in spelled
+def alike_digest(arguments: dict[str, Any], salt: bytes, spelled: bytes | None = None) -> Digest | None:
+    """The digest of the arguments as `alike` has them, where that is another; `spelled` is their canonical form."""
+    # Only a float that is a whole number is spelled so.
+    if b".0" not in (canonical(arguments) if spelled is None else spelled):
+        return None
+    return digest(alike(arguments), salt)

@@ -98,18 +98,6 @@ class Book:
         """The run as the ledger has it now, whichever process wrote to it last."""
         return (await self._heads.renewed(run_id)).run
 
-    async def goes_on(self, run_id: str) -> bool:
-        """Whether the run goes on, and every run that it was opened from."""
-        following: str | None = run_id
-        while following is not None:  # ends: a parent was there before its child
-            run = await self.fresh_state_of(following)
-            if run.state is not RunState.RUNNING or (
-                run.expires_at is not None and self.clock.now() >= run.expires_at.timestamp()
-            ):
-                return False
-            following = run.parent
-        return True
-
     async def say(self, run_id: str, step: Step) -> Run:
         """Record what a person or recovery says of the run; the step is judged against its latest state.
 

@@ -39,6 +39,7 @@ from gateway.ports import Caller, Exhausted, LedgerUnavailable, NoSuchRun, Occup
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier, Flight, Unrecorded
+from gateway.runtime.lineage import goes_on
 from gateway.runtime.wire import ANY_DEPTH, Definitions, made_before, payload_of
 
 _LOG = logging.getLogger("counterfoil.engine")
@@ -147,11 +148,14 @@ class Engine:
 
     async def _delegated(self, parent: Parent, principal: Principal) -> tuple[str, ...]:
         """What the run of that parent may do at most: no more than the parent itself, and no more than it passes on."""
-        run, goes_on = await self._book.fresh_state_of(parent.run), await self._book.goes_on(parent.run)
+        run, goes_on = await self._book.fresh_state_of(parent.run), await self._goes_on(parent.run)
         if not goes_on or run.principal is None or run.principal.tenant != principal.tenant:
             raise NoSuchRun(f"run `{parent.run}` does not go on, or is of another tenant; it can open no other run")
         held = held_by((await self._policies.of(run.policy)).policy, run.principal, run.delegated)
         return tuple(sorted(held if parent.authority is None else held & parent.authority))
+
+    async def _goes_on(self, run_id: str) -> bool:
+        return await goes_on(run_id, self._book.fresh_state_of, utc(self._clock.now()))
 
     # --- the life of a call -----------------------------------------------------------------------------------------
 
@@ -276,8 +280,7 @@ class Engine:
         """What was seen of the world, for deciding again; what the verdict will cite is among the payloads."""
         wanted = wanting.wanted
         if wanted.parent is not None:
-            goes_on = await self._book.goes_on(wanted.parent)
-            observed = replace(observed, parent="running" if goes_on else "over")
+            observed = replace(observed, parent="running" if await self._goes_on(wanted.parent) else "over")
         if wanted.accounts:
             found = await self._ledger.levels(wanted.accounts)
             observed = replace(observed, levels=looked_at(wanted.accounts, found))

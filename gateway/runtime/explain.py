@@ -13,8 +13,8 @@ from gateway.kernel.case import Gather, Observed, Probed
 from gateway.kernel.decide import Taken, decide, hold_of
 from gateway.kernel.reduce import fold
 from gateway.kernel.rules import Rules
-from gateway.model.alike import alike, may_be_another
-from gateway.model.canonical import Digest, canonical, digest, parse
+from gateway.model.alike import alike_digest
+from gateway.model.canonical import Digest, digest, parse
 from gateway.model.events import (
     ApprovalRequested,
     AttemptResumed,
@@ -28,10 +28,11 @@ from gateway.model.events import (
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key, KeySource, Proposal, Resume
 from gateway.model.record import Record, link
-from gateway.model.run import Run, RunState, Tracked
+from gateway.model.run import Run, Tracked
 from gateway.model.tool import Tool
 from gateway.ports import Ledger
 from gateway.runtime.cases import Judged, after
+from gateway.runtime.lineage import goes_on
 from gateway.runtime.policies import Policies, PolicyMissing
 from gateway.runtime.wire import ANY_DEPTH
 
@@ -164,17 +165,12 @@ def _proposal(it: Kept, arguments: Mapping[str, Any]) -> Proposal:
         verdict.tool,
         arguments,
         verdict.arguments,
-        _alike(arguments, it.salt),
+        alike_digest(dict(arguments), it.salt),
         sent,
         attribution=verdict.attribution,
         resumes=_resumes(verdict, noted.get("resumes")),
         reported_tokens=verdict.reported_tokens,
     )
-
-
-def _alike(arguments: Mapping[str, Any], salt: bytes) -> Digest | None:
-    given = dict(arguments)
-    return digest(alike(given), salt) if may_be_another(canonical(given)) else None
 
 
 def _principal(noted: Mapping[str, Any] | None, opened: Principal | None) -> Principal:
@@ -328,7 +324,7 @@ async def standing(ledger: Ledger, run_id: str, asked: Asked, now: datetime, und
     if asked.principal is None:
         assumed.append("the principal comes as the run was opened, with no scopes")
     cited = digest(arguments, ledger.salt)
-    proposal = Proposal(run_id, principal, asked.tool, arguments, cited, _alike(arguments, ledger.salt))
+    proposal = Proposal(run_id, principal, asked.tool, arguments, cited, alike_digest(arguments, ledger.salt))
     hold = hold_of(proposal, rules.ruled(tool).registered)
     held = next((one for one in await ledger.tracked() if hold is not None and one.hold == hold), None)
     observed = Observed(tool, cited, held, salt=ledger.salt)
@@ -368,7 +364,12 @@ async def _looked(
     ledger: Ledger, wanted: Gather, observed: Observed, asked: Asked, now: datetime, assumed: list[str]
 ) -> Observed:
     if wanted.parent is not None:
-        observed = replace(observed, parent="running" if await _goes_on(ledger, wanted.parent, now) else "over")
+
+        async def state_of(run: str) -> Run:
+            return fold(await history(ledger, run), Run(run))
+
+        runs = await goes_on(wanted.parent, state_of, now)
+        observed = replace(observed, parent="running" if runs else "over")
     if wanted.accounts:
         found = await ledger.levels(wanted.accounts)
         observed = replace(observed, levels=looked_at(wanted.accounts, found))
@@ -379,17 +380,6 @@ async def _looked(
         for name in wanted.probes
     }
     return replace(observed, probes={**observed.probes, **probes})
-
-
-async def _goes_on(ledger: Ledger, run_id: str, now: datetime) -> bool:
-    """As `Book.goes_on`."""
-    following: str | None = run_id
-    while following is not None:  # ends: a parent was there before its child
-        run = fold(await history(ledger, following), Run(following))
-        if run.state is not RunState.RUNNING or (run.expires_at is not None and now >= run.expires_at):
-            return False
-        following = run.parent
-    return True
 
 
 def allowed(verdict: Verdict) -> bool:

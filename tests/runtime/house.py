@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from gateway.model.alike import alike
+from gateway.model.alike import alike_digest
 from gateway.model.answer import Shown
 from gateway.model.canonical import digest
 from gateway.model.events import Who
@@ -20,6 +20,11 @@ from gateway.runtime.policies import Policies
 from tests import world
 
 ME = Who(tenant="local", id="local:boss")
+
+
+def refused(shown: Shown) -> tuple[str, str | None] | None:
+    """How the call was refused, and by which rule."""
+    return None if shown.refusal is None else (str(shown.refusal.outcome), shown.refusal.policy.rule)
 
 
 @dataclass
@@ -47,8 +52,7 @@ class House:
     ) -> Shown:
         proposed = world.proposal(name, arguments, run=run, key=key)
         given, salt = dict(proposed.arguments), self.ledger.salt
-        likened = digest(alike(given), salt) if proposed.alike is not None else None
-        proposed = replace(proposed, arguments_digest=digest(given, salt), alike=likened)
+        proposed = replace(proposed, arguments_digest=digest(given, salt), alike=alike_digest(given, salt))
         with anyio.fail_after(5):
             shown = await self.engine.call(proposed, caller or world.PatientCaller())
             if deliver:

@@ -10,21 +10,15 @@ from typing import Any
 import pytest
 
 from gateway.kernel.approve import answer, resolve
-from gateway.model.answer import Shown
 from gateway.model.events import Who
 from gateway.model.tool import NotSent, Silence, ToolResult
 from gateway.outbound.ledger import open_ledger
 from tests import world
-from tests.runtime.house import House, house
+from tests.runtime.house import House, house, refused
 
 pytestmark = pytest.mark.anyio
 
 DAILY: dict[str, Any] = {"accounts": {"daily": {"per": ["tenant"], "limit": {"calls": 2}}}}
-
-
-def refused(shown: Shown) -> tuple[str, str | None] | None:
-    """How the call was refused, and by which rule."""
-    return None if shown.refusal is None else (str(shown.refusal.outcome), shown.refusal.policy.rule)
 
 
 async def stands(it: House, unit: str = "calls") -> int:

@@ -4,23 +4,16 @@ from typing import Any
 
 import pytest
 
-from gateway.kernel.approve import NotAwaiting, answer
-from gateway.model.answer import Shown
-from gateway.model.events import RunStopped, Who
+from gateway.model.events import RunStopped
 from gateway.model.principal import Parent
 from gateway.model.tool import NotSent, ProtocolError, Silence, ToolResult
 from gateway.ports import NoSuchRun
 from tests import world
-from tests.runtime.house import House, house
+from tests.runtime.house import House, house, refused
 
 pytestmark = pytest.mark.anyio
 
 ERROR = ToolResult({"content": [{"type": "text", "text": "version 3 expected"}], "isError": True})
-
-
-def refused(shown: Shown) -> tuple[str, str | None] | None:
-    """How the call was refused, and by which rule."""
-    return None if shown.refusal is None else (str(shown.refusal.outcome), shown.refusal.policy.rule)
 
 
 def says(**content: Any) -> ToolResult:
@@ -277,79 +270,6 @@ async def test_of_an_unknown_parent_nothing_is_opened() -> None:
     async with house(**GRANTED) as it:
         with pytest.raises(NoSuchRun, match="does not go on"):
             await child(it, "run_2", "run_9")
-
-
-# --- people ---------------------------------------------------------------------------------------------------------
-
-
-async def decide(it: House, who: str, *, yes: bool = True) -> None:
-    """That person answers the only request."""
-    run = await it.book.state_of("run_1")
-    approval = next(iter(run.approvals.values()))
-    by = Who(tenant="local", id=who)
-    await it.book.say(
-        "run_1",
-        lambda state, _, now: [answer(state, approval.id, approval.action, approve=yes, by=by, reason="r", now=now)],
-    )
-
-
-async def test_whoever_asks_may_not_answer() -> None:
-    async with house(transitions=[{"name": "ask", "tools": ["write"], "approval": {}}]) as it:
-        await it.call("write", {"n": 1})
-        with pytest.raises(NotAwaiting, match=r"asked for .* and may not answer it"):
-            await decide(it, world.USER.id)
-        await decide(it, "local:boss")
-        assert refused(await it.call("write", {"n": 1})) is None
-
-
-async def test_two_different_people_must_agree_and_one_no_is_enough() -> None:
-    async with house(transitions=[{"name": "ask", "tools": ["write"], "approval": {"quorum": 2}}]) as it:
-        await it.call("write", {"n": 1})
-        await decide(it, "local:ann")
-        assert refused(await it.call("write", {"n": 1})) == ("needs_approval", "ask")
-        with pytest.raises(NotAwaiting, match="has said yes"):
-            await decide(it, "local:ann")
-        await decide(it, "local:bob")
-        assert refused(await it.call("write", {"n": 1})) is None
-    async with house(transitions=[{"name": "ask", "tools": ["write"], "approval": {"quorum": 2}}]) as it:
-        await it.call("write", {"n": 1})
-        await decide(it, "local:ann")
-        await decide(it, "local:bob", yes=False)
-        assert refused(await it.call("write", {"n": 1})) == ("denied", "ask")
-
-
-async def test_a_person_is_asked_only_about_the_calls_that_policy_says() -> None:
-    approval = {"when": ["args.amount > 100"]}
-    async with house(transitions=[{"name": "pay", "tools": ["pay"], "approval": approval}]) as it:
-        assert refused(await it.call("pay", {"amount": 100})) is None
-        assert refused(await it.call("pay", {"amount": 101})) == ("needs_approval", "pay")
-        assert refused(await it.call("pay", {"other": 1})) == ("needs_approval", "pay"), (
-            "what cannot be judged is asked"
-        )
-
-
-async def test_a_yes_to_what_one_transition_asked_is_none_to_another() -> None:
-    fields: dict[str, Any] = {
-        "phases": {"small": {}, "large": {}},
-        "transitions": [
-            {"name": "grow", "tools": ["write"], "to": "large"},
-            {"name": "alone", "tools": ["pay"], "from": ["small"], "approval": {"self_review": True}},
-            {"name": "two", "tools": ["pay"], "from": ["large"], "approval": {"quorum": 2}},
-        ],
-    }
-    async with house(**fields) as it:
-        assert refused(await it.call("pay", {"n": 1})) == ("needs_approval", "alone")
-        await decide(it, world.USER.id)
-        await it.call("write")
-        assert refused(await it.call("pay", {"n": 1})) == ("needs_approval", "two")
-
-
-async def test_a_budget_of_reviews_that_only_observes_spares_nobody_who_binds() -> None:
-    ask: dict[str, Any] = {"name": "ask", "tools": ["write"], "approval": {}}
-    async with house(mode="observe", budgets={"reviews": 0}, transitions=[ask | {"mode": "enforce"}]) as it:
-        assert refused(await it.call("write")) == ("needs_approval", "ask")
-    async with house(budgets={"reviews": 0}, transitions=[ask | {"mode": "observe"}]) as it:
-        assert refused(await it.call("write")) is None, "nobody is asked, so nothing is spent"
 
 
 # --- data -----------------------------------------------------------------------------------------------------------

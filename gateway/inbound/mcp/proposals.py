@@ -6,8 +6,8 @@ from typing import Any
 from gateway.inbound.mcp.envelope import KEY_META, meta_of, params_of
 from gateway.inbound.mcp.exchange import Exchange
 from gateway.inbound.mcp.faults import INVALID_PARAMS, Fault
-from gateway.model.alike import alike, may_be_another
-from gateway.model.canonical import canonical, digest, digest_bytes
+from gateway.model.alike import alike_digest
+from gateway.model.canonical import canonical, digest_bytes
 from gateway.model.proposal import Key, KeySource, Proposal
 
 MAX_KEY_CHARS = 256
@@ -39,7 +39,7 @@ def propose(exchange: Exchange, attribution: Mapping[str, str], salt: bytes) -> 
         tool=tool,
         arguments=arguments,
         arguments_digest=digest_bytes(spelled, salt),
-        alike=digest(alike(arguments), salt) if may_be_another(spelled) else None,
+        alike=alike_digest(arguments, salt, spelled),
         key=_key(meta),
         meta=relayed(meta),
         attribution=attribution,

@@ -1,0 +1,20 @@
+"""Whether a run goes on, and every run that it was opened from."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from gateway.model.run import Run, RunState
+
+
+async def goes_on(run_id: str, state_of: Callable[[str], Awaitable[Run]], now: datetime) -> bool:
+    """Whether the run, and all those above it, were opened, are not over and have not expired.
+
+    Raises: what `state_of` raises.
+    """
+    following: str | None = run_id
+    while following is not None:  # ends: a parent was there before its child
+        run = await state_of(following)
+        if run.state is not RunState.RUNNING or (run.expires_at is not None and now >= run.expires_at):
+            return False
+        following = run.parent
+    return True
