@@ -322,9 +322,9 @@ async def standing(ledger: Ledger, run_id: str, asked: Asked, now: datetime, und
     arguments = dict(asked.arguments)
     principal = asked.principal or run.principal
     if asked.principal is None:
-        assumed.append("the principal comes as the run was opened, with no scopes")
-    cited = digest(arguments, ledger.salt)
-    proposal = Proposal(run_id, principal, asked.tool, arguments, cited, alike_digest(arguments, ledger.salt))
+        assumed.append("the principal comes as the run was opened")
+    given, likened = digest(arguments, ledger.salt), alike_digest(arguments, ledger.salt)
+    proposal = Proposal(run_id, principal, asked.tool, arguments, given, likened)
     hold = hold_of(proposal, rules.ruled(tool).registered)
     held = next((one for one in await ledger.tracked() if hold is not None and one.hold == hold), None)
     observed = Observed(tool, cited, held, salt=ledger.salt)
