@@ -33,16 +33,15 @@ from gateway.outbound.clock import SystemClock
 from gateway.ports import Ledger
 from gateway.runtime.cases import judged, mismatch
 from gateway.runtime.explain import (
-    Asked,
     NotRecorded,
     again,
     allowed,
     differences,
     history,
     kept,
-    standing,
     verdict_of,
 )
+from gateway.runtime.foretell import Asked, standing
 
 REFUSED = 3
 """Exit code, beside 0 for what is allowed, 1 for a case that does not hold and 2 for what makes no sense."""

@@ -24,7 +24,8 @@ from gateway.model.run import Approval, Run
 from gateway.model.tool import InputRequired, NotSent, ProtocolError, Silence, ToolResult
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import Append, NoSuchRun
-from gateway.runtime.explain import Asked, again, differences, kept, same, standing, verdict_of
+from gateway.runtime.explain import again, differences, kept, same, verdict_of
+from gateway.runtime.foretell import Asked, standing
 from tests import world
 from tests.runtime.house import ME, House, house
 
