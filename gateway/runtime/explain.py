@@ -117,6 +117,7 @@ async def kept(ledger: Ledger, run_id: str, seq: int) -> Kept:
 
 
 async def rules_in(ledger: Ledger, cited: Digest | None) -> Rules | None:
+    """The policy of that digest, compiled; None if the ledger has no text of it that this version can read."""
     if cited is None:
         return None
     try:
@@ -126,6 +127,7 @@ async def rules_in(ledger: Ledger, cited: Digest | None) -> Rules | None:
 
 
 async def stored_in(ledger: Ledger, cited: Digest | None) -> Mapping[str, Any] | None:
+    """The payload of that digest; None if it was erased, or nothing is cited."""
     body = await ledger.payload(cited) if cited is not None else None
     return parse(body, max_depth=ANY_DEPTH) if body is not None else None
 
