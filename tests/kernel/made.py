@@ -10,6 +10,7 @@ from typing import Any, Literal
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
+from gateway.kernel.accounts import looked_at
 from gateway.kernel.approve import NotAwaiting, answer
 from gateway.kernel.case import Gather, Observed, Probed
 from gateway.kernel.decide import decide
@@ -227,7 +228,7 @@ def judge(run: Run, proposed: Proposal, rules: Rules, told: Seen, at: float) -> 
             observed = replace(observed, parent=told.parent)
         if found.accounts:
             levels = {(account, unit): level for account in found.accounts for unit, level in told.levels.items()}
-            observed = replace(observed, levels=levels)
+            observed = replace(observed, levels=looked_at(found.accounts, levels))
         probed = Probed(told.probes, "looked", utc(at))
         observed = replace(observed, probes={**observed.probes, **dict.fromkeys(found.probes, probed)})
     raise AssertionError("decide asks for ever")

@@ -175,14 +175,15 @@ ROWS: dict[str, tuple[dict[str, Any], Callable[[Run, Rules], Run], Proposal, dic
     "conditions that are met by one for which the authority is not there": (
         {"transitions": [{"name": "w", "tools": ["*"], "when": ["args.path == 'b'"]},
                          {"name": "x", "tools": ["*"], "authority": ["a"]}]}, as_opened, WRITE,
-        refusal("conditions", "denied", "the condition `args.path == 'b'` does not hold", rule="w",
-                inputs={"unmet": {"w": "the condition `args.path == 'b'` does not hold"}})),
+        refusal("conditions", "denied", "`local:user` lacks the authority `a`", rule="x",
+                inputs={"unmet": {"w": "the condition `args.path == 'b'` does not hold",
+                                  "x": "`local:user` lacks the authority `a`"}})),
     "a condition that cannot be judged after one that fits": (
         {"transitions": [{"name": "x", "tools": ["*"], "authority": ["a"], "approval": {}},
                          {"name": "w", "tools": ["*"], "when": ["args.gone == 'b'"]}, {"name": "z", "tools": ["*"]}],
          "stops": {"final_denials": ["authority"]}}, as_opened, WRITE,
-        refusal("conditions", "denied", "the condition `args.gone == 'b'` cannot be judged: `args.gone` is missing",
-                rule="w", inputs={"unmet": {
+        refusal("conditions", "denied", "`local:user` lacks the authority `a`",
+                rule="x", inputs={"unmet": {
                     "x": "`local:user` lacks the authority `a`",
                     "w": "the condition `args.gone == 'b'` cannot be judged: `args.gone` is missing"}})),
     "what is forbidden": (

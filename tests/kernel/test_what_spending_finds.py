@@ -144,7 +144,7 @@ def test_an_account_says_what_is_left_and_until_when(row: str) -> None:
     found = judge(world.opened(rules), rules, told=made.Seen(levels=levels))
     name = f'accounts.d ["local"] {"ever" if fields.get("window") else "2027-01-15"}'
     seen = finding(found, "budget").inputs
-    assert seen["accounts"] == {"accounts.d": {"account": name, "levels": levels}}
+    assert seen["accounts"] == {"accounts.d": {"account": name, "levels": {"calls": 0} | levels}}
     assert seen["charge"] == {"calls": 1, "mutations": 1, "tokens": 0, "cost": 250_000, "reviews": 0}
     assert seen["spent"] == dict.fromkeys(seen["charge"], 0)
     if left is None:
