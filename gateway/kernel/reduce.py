@@ -136,6 +136,7 @@ def _opened(run: Run, record: Record, event: RunOpened) -> Run:
         expires_at=event.expires_at,
         parent=event.parent,
         delegated=None if event.delegated is None else frozenset(event.delegated),
+        data=frozenset(event.data),
     )
 
 

@@ -106,6 +106,8 @@ class RunOpened(_Frozen):
     """The run that this one was opened from, and without which it does not go on."""
     delegated: tuple[str, ...] | None = added(None)
     """All the authority that it may have, however much its principal holds. None: no such ceiling."""
+    data: tuple[str, ...] = added(())
+    """Classes of data that its parent had asked for by then, and may have told it."""
 
 
 class RunMigrated(_Frozen):

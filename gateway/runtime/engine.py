@@ -123,7 +123,7 @@ class Engine:
             rules = self._policies.current(workflow)
         except KeyError:
             raise NoSuchRun(f"no policy for the workflow `{workflow}` is loaded") from None
-        delegated = await self._delegated(parent, principal) if parent is not None else None
+        delegated, data = await self._delegated(parent, principal) if parent is not None else (None, ())
 
         def opened(state: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
             if state.state is not RunState.UNOPENED:
@@ -140,19 +140,23 @@ class Engine:
                     attribution=dict(attribution),
                     parent=parent.run if parent is not None else None,
                     delegated=delegated,
+                    data=data,
                 ),
             )
 
         _, state, _ = await self._book.transact(run, opened, {rules.digest: self._policies.texts[rules.digest]})
         return _owned_by(principal, state)
 
-    async def _delegated(self, parent: Parent, principal: Principal) -> tuple[str, ...]:
-        """What the run of that parent may do at most: no more than the parent itself, and no more than it passes on."""
+    async def _delegated(self, parent: Parent, principal: Principal) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What a run of that parent may do at most, no more than the parent itself and than it passes on; and which
+        data the parent has seen.
+        """
         run, goes_on = await self._book.fresh_state_of(parent.run), await self._goes_on(parent.run)
         if not goes_on or run.principal is None or run.principal.tenant != principal.tenant:
             raise NoSuchRun(f"run `{parent.run}` does not go on, or is of another tenant; it can open no other run")
         held = held_by((await self._policies.of(run.policy)).policy, run.principal, run.delegated)
-        return tuple(sorted(held if parent.authority is None else held & parent.authority))
+        passed_on = held if parent.authority is None else held & parent.authority
+        return tuple(sorted(passed_on)), tuple(sorted(run.data))
 
     async def _goes_on(self, run_id: str) -> bool:
         return await goes_on(run_id, self._book.fresh_state_of, utc(self._clock.now()))

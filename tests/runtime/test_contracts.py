@@ -1,5 +1,6 @@
 """Transitions as contracts: fresh preconditions, failure edges, repeats, modes, delegation, quorum, phases that end."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -284,6 +285,21 @@ async def test_a_run_that_has_seen_secret_data_sends_nothing_out() -> None:
         assert refused(await it.call("write", {"n": 1})) is None
         await it.call("read")
         assert refused(await it.call("write", {"n": 2})) == ("denied", "leak")
+
+
+async def test_a_child_has_seen_what_its_parent_had_and_holds_what_scopes_gave_the_parent() -> None:
+    fields: dict[str, Any] = {
+        "tools": {"read": {"effect": "read", "data_class": "secret"}, "write": {"effect": "write"}},
+        "forbid": [{"name": "leak", "tools": ["write"], "when": ['"secret" in run.data']}],
+        "grants": [{"scopes": ["deploy"], "authority": ["c"]}],
+    }
+    async with house(**fields) as it:
+        deployer = replace(world.USER, scopes=frozenset({"deploy"}))
+        await it.engine.open_run(run="run_2", principal=deployer, origin="token", attribution={})
+        await it.call("read", run="run_2")
+        await child(it, "run_3", "run_2")
+        assert (await it.book.state_of("run_3")).delegated == frozenset("c")
+        assert refused(await it.call("write", run="run_3")) == ("denied", "leak")
 
 
 async def test_evidence_says_what_it_is_about_and_a_condition_can_ask_for_that() -> None:
