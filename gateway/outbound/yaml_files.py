@@ -142,7 +142,8 @@ def compose(text: str, file: str) -> Document:
     except MarkedYAMLError as error:
         begun = error.context_mark and any(piece in str(error.problem) for piece in _UNENDED)
         mark = error.context_mark if begun else error.problem_mark or error.context_mark
-        _refuse(file, _syntax(error), (mark.line + 1, mark.column + 1) if mark else (1, 1))
+        line = text.split("\n")[mark.line] if mark and mark.line <= text.count("\n") else ""
+        _refuse(file, _syntax(error, line), (mark.line + 1, mark.column + 1) if mark else (1, 1))
     except ReaderError as error:
         _refuse(file, "holds a character that YAML does not allow", _line_column(text, error.position))
     except (YAMLError, RecursionError):
@@ -179,7 +180,7 @@ class _Walk:
             return None  # an alias, of an anchor that has been told; followed, nine of them make a billion
         self._seen.add(id(node))
         if node.anchor is not None:
-            self._note(node, place, "anchors and aliases are not allowed; write it out")
+            self._note(node, place, _NO_ALIAS)
         if len(place) > MAX_DEPTH:
             self._note(node, place, f"is nested deeper than {MAX_DEPTH} levels")
             return None
@@ -219,7 +220,9 @@ class _Walk:
             return self._note(node, place, str(odd))
 
     def _tagged(self, node: Node, place: Place) -> None:
-        self._note(node, place, f"the tag `{_tag(node)}` is not allowed")
+        tag = _tag(node)
+        meant = "; a text that begins with `!` must be quoted" if tag.startswith("!") else ""
+        self._note(node, place, f"the tag `{tag}` is not allowed{meant}")
 
     def _note(self, node: Node, place: Place, message: str) -> None:
         mark = node.start_mark
@@ -311,6 +314,8 @@ def _ink(raw: str, style: str | None) -> Iterator[int]:
 _UNENDED = ("could not find expected ':'", "found unexpected end of stream")
 """Said of where it should have ended at last; of use is where it began."""
 
+_NO_ALIAS = "anchors and aliases are not allowed; write it out"
+
 _SYNTAX: tuple[tuple[str, str], ...] = (
     ("mapping values are not allowed", "a `:` is not allowed here; quote the text, or check the indentation"),
     ("found character '\\t'", "a tab cannot indent; use spaces"),
@@ -320,15 +325,23 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     ("sequence entries are not allowed", "a list item is not allowed here; check the indentation"),
     ("found unexpected end of stream", "a quote is not closed"),
     ("but found another document", "a file holds one document; remove the `---`"),
-    ("undefined alias", "anchors and aliases are not allowed; write it out"),
+    ("undefined alias", f"{_NO_ALIAS}, or quote a text that begins with `*`"),
+    ("expected alphabetic or numeric character", f"{_NO_ALIAS}, or quote a text that begins with `*` or `&`"),
     ("expected ',' or ']'", "a `,` or `]` is missing"),
     ("expected ',' or '}'", "a `,` or `}` is missing"),
 )
 """A piece of what the parser says, and what is said instead."""
 
 
-def _syntax(error: MarkedYAMLError) -> str:
+_TAGGED = re.compile(r"(?:[-:,\[]\s*)![^\s'\"]")
+"""A condition such as `!has(args.x, "y")`, of which YAML reads the first part as a tag and stumbles over the rest."""
+
+
+def _syntax(error: MarkedYAMLError, line: str) -> str:
+    """What is wrong, in plain words; `line` is where the parser noticed."""
     said = error.problem or "no YAML"
     if start := re.search(r"found character '(.)' that cannot start", said):
         return f"a text cannot start with `{start[1]}`; quote it"
+    if ("expected <block end>" in said or "expected ','" in said) and _TAGGED.search(line):
+        return "a text that begins with `!` must be quoted"
     return next((words for piece, words in _SYNTAX if piece in said), said.replace("'", "`"))

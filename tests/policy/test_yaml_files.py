@@ -57,7 +57,7 @@ def test_a_value_is_what_yaml_1_2_says(written: str, value: Any) -> None:
                 "f:2:4: b: anchors and aliases are not allowed; write it out",
             ],
         ),
-        ("a: !secret x", ["f:1:4: a: the tag `!secret` is not allowed"]),
+        ("a: !secret x", ["f:1:4: a: the tag `!secret` is not allowed; a text that begins with `!` must be quoted"]),
         ("a: !!python/object:os.x [x]", ["f:1:4: a: the tag `python/object:os.x` is not allowed"]),
         ("a: !!set {x: 1}", ["f:1:4: a: the tag `set` is not allowed"]),
         ("a: !!binary aGk=", ["f:1:4: a: the tag `binary` is not allowed"]),
@@ -82,7 +82,13 @@ def test_a_value_is_what_yaml_1_2_says(written: str, value: Any) -> None:
         ('a: "b', ["f:1:4: a quote is not closed"]),
         ("a: [1", ["f:1:6: a `,` or `]` is missing"]),
         ("a: {b: 1", ["f:1:9: a `,` or `}` is missing"]),
-        ("a: *x", ["f:1:4: anchors and aliases are not allowed; write it out"]),
+        ("a: *x", ["f:1:4: anchors and aliases are not allowed; write it out, or quote a text that begins with `*`"]),
+        (
+            "a: [*]",
+            ["f:1:6: anchors and aliases are not allowed; write it out, or quote a text that begins with `*` or `&`"],
+        ),
+        ("a: [!has(args.x)]", ["f:1:18: a text that begins with `!` must be quoted"]),
+        ('a:\n  - !f(now, "x", "y")', ["f:2:16: a text that begins with `!` must be quoted"]),
         ("a: @x", ["f:1:4: a text cannot start with `@`; quote it"]),
         ("a: 'b' c", ["f:1:8: nothing may stand behind a closing quote; put quotes around the whole text"]),
         ("a: 1\n---\n- b", ["f:2:1: a file holds one document; remove the `---`"]),
@@ -91,7 +97,7 @@ def test_a_value_is_what_yaml_1_2_says(written: str, value: Any) -> None:
         ("[" * 2000, ["f:1:1: is no YAML, or nested too deep"]),
         ("[" * 70 + "]" * 70, [f"f:1:66: {'.'.join('0' * 65)}: is nested deeper than 64 levels"]),
     ],
-    ids=range(37),
+    ids=range(40),
 )  # fmt: skip
 def test_what_is_not_read_alike_by_everybody_is_refused_in_its_place(text: str, lines: list[str]) -> None:
     assert told(text) == lines
@@ -100,7 +106,7 @@ def test_what_is_not_read_alike_by_everybody_is_refused_in_its_place(text: str, 
 def test_all_problems_of_a_text_are_told() -> None:
     assert told("a: 017\nb: !x y\na: 1") == [
         "f:1:4: a: `017` is not read alike everywhere; write a plain decimal number, or quote it",
-        "f:2:4: b: the tag `!x` is not allowed",
+        "f:2:4: b: the tag `!x` is not allowed; a text that begins with `!` must be quoted",
         "f:3:1: a: the key `a` stands here twice, first in line 1",
     ]
 
