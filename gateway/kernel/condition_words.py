@@ -166,7 +166,7 @@ _TYPES: Mapping[str, str] = {
 
 def no_overload(name: str, types: str) -> str:
     """That the function takes no such types, in plain words; `types` are the engine's names, divided by commas."""
-    operator = "[]" if name == "_[_]" else name.strip("_")
+    operator = "[]" if name == "_[_]" else name.strip("_@")
     words = [_TYPES.get(one, "something else") for one in _TYPE.findall(types)]
     if operator in {"&&", "||", "!", "<jump_condition>", "?_:"} or not words:
         return "something in it is neither true nor false"
@@ -183,6 +183,9 @@ _PLACED = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
 _NO_OVERLOAD_AT_LOAD = re.compile(r"no matching overload for '([^']*)' applied to '(?:[\w.]+\.)?\(?(.*?)\)?'")
 NO_OPERAND = re.compile(r"expression of type '(.*)' cannot be the (operand of a select|range of a comprehension)")
+_DASHED = re.compile(r"\b(accounts|evidence|values)\.((?:\w+-)+)$")
+"""A name of which CEL takes the `-` for a minus, up to what comes behind it."""
+
 _SYNTAX = re.compile(r"(?:input '(.*?)' expecting|token recognition error at: '(.*?)'$|unsupported syntax '(.*?)')")
 
 _FUNCTIONS = frozenset(
@@ -201,8 +204,11 @@ def refusal(said: str, expression: str, variables: tuple[str, ...]) -> tuple[str
     line, column, message = int(placed[1]), int(placed[2]), placed[3]
     if undeclared := _UNDECLARED.search(message):
         name = undeclared[1]
-        unknown = _unknown(_called(name, expression, line, column), variables)
-        return unknown, line, _start(name, expression, line, column)
+        start = _start(name, expression, line, column)
+        if dashed := _DASHED.search(expression.split("\n")[line - 1][: start - 1]):
+            whole = f"{dashed[2]}{name.partition('.')[0]}"
+            return f'a name with a `-` is written `{dashed[1]}["{whole[:64]}"]`', line, start
+        return _unknown(_called(name, expression, line, column), variables), line, start
     if overload := _NO_OVERLOAD_AT_LOAD.search(message):
         return no_overload(overload[1], overload[2]), line, column
     if operand := NO_OPERAND.search(message):
@@ -237,6 +243,10 @@ def _unknown(name: str, variables: tuple[str, ...]) -> str:
         return f"`{name}` takes other arguments"
     if name in variables:
         return f"`{name}` is no function"
+    head, dot, rest = name.partition(".")
+    objects = [one for one in ("accounts", "args", "evidence", "result", "values") if one in variables]
+    if dot and (root := difflib.get_close_matches(head, objects, n=1, cutoff=0.6)):
+        return f"nothing is named `{name[:64]}` here{_hint(f'{root[0]}.{rest[:64]}')}"
     near = difflib.get_close_matches(name, [*variables, *sorted(_FUNCTIONS)], n=1, cutoff=0.6)
     return f"nothing is named `{name[:64]}` here{_hint(near[0] if near else None)}"
 

@@ -33,7 +33,7 @@ values: {currency: EUR}
 """
 RELATIVE = "include.0: a path that starts from the folder of this file is wanted, with `/` between names"
 EFFECT = "one of `read`, `write`, `destructive` is wanted"
-HINT = "(did you mean `args`?)"
+HINT = "(did you mean `args.y`?)"
 HAS = "what is included has `grants`, `tools`, `accounts`, `values`, `pins`"
 ACCOUNTS = "accounts: {team-day: {limit: {cost: 1}}}\n"
 
@@ -117,9 +117,9 @@ def test_a_folder_has_shared_files_beside_its_workflows(tmp_path: Path) -> None:
         ("tools: {a: {efect: read}}", [
             "x.yaml:1:13: tools.a.efect: no key `efect` is known here (did you mean `effect`?)",
         ]),
-        ("include: [a.yaml]\ntools:\n  a: {failures: {conflict: [reslt.code == 1]}}\n  a: {}", [
+        ("include: [a.yaml]\ntools:\n  a: {failures: {conflict: [reslt.no == 1]}}\n  a: {}", [
             f"x.yaml:1:1: include: only a workflow has `include`; {HAS}",
-            "x.yaml:3:29: tools.a.failures.conflict.0: nothing is named `reslt.code` here (did you mean `result`?)",
+            "x.yaml:3:29: tools.a.failures.conflict.0: nothing is named `reslt.no` here (did you mean `result.no`?)",
             "x.yaml:4:3: tools.a: the key `a` stands here twice, first in line 3",
         ]),
     ],
