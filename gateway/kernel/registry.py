@@ -115,6 +115,8 @@ def _inferred(tool: Tool, *, trust: bool) -> tuple[Effect, str]:
     asked = _statement_argument(tool)
     if asked is not None:
         return Effect.DESTRUCTIVE, f"its argument `{asked}` may say anything"
+    if hints.get("readOnlyHint") is True:
+        return Effect.WRITE, "the server claims readOnlyHint, and `annotations: tighten` does not believe it"
     return Effect.WRITE, "nothing says that it only reads"
 
 
@@ -138,8 +140,10 @@ def _idempotency(
         return rule.idempotency.kind, None
     if effect is Effect.READ:
         return "natural", "it only reads"
-    if trust and _hints(tool).get("idempotentHint") is True:
-        return "natural", "the server claims idempotentHint"
+    if _hints(tool).get("idempotentHint") is True:
+        if trust:
+            return "natural", "the server claims idempotentHint"
+        return "none", "the server claims idempotentHint, and `annotations: tighten` does not believe it"
     return "none", "nothing says that twice is as once"
 
 

@@ -30,3 +30,11 @@ def test_an_effect_that_policy_does_not_say_is_inferred_towards_caution(
     policy = world.policy(tools={}, annotations=annotations)
     found = registered(Tool(name, "s", name, {"name": name, "annotations": HINTS[hints]}), policy)
     assert (found.effect, found.inferred is None) == (effect, False)
+
+
+def test_a_hint_that_is_not_believed_is_said_to_be_there() -> None:
+    hints = {"readOnlyHint": True, "idempotentHint": True}
+    tool = Tool("list_files", "s", "list_files", {"name": "list_files", "annotations": hints})
+    found = registered(tool, world.policy(tools={}, annotations="tighten")).guesses
+    assert found["effect"] == "the server claims readOnlyHint, and `annotations: tighten` does not believe it"
+    assert found["idempotency"] == "the server claims idempotentHint, and `annotations: tighten` does not believe it"
