@@ -186,6 +186,20 @@ class TestGitChange:
         assert "head_is_tested" in agent.answer["reason"]
         assert git(project, "branch", "--remotes") == "origin/main"
 
+    async def test_another_branch_than_the_tested_one_is_not_pushed(self, agent: Agent, project: Path) -> None:
+        path, at = str(project), {"repo_path": str(project)}
+        for branch, text in (("agent/untested", "0"), ("agent/fix", "42")):
+            edits = [{"oldText": "41", "newText": text}]
+            assert await agent.ask("git__git_create_branch", **at, branch_name=branch, base_branch="main") == "passed"
+            assert await agent.ask("git__git_checkout", **at, branch_name=branch) == "passed"
+            assert await agent.ask("fs__edit_file", path=f"{path}/it.py", edits=edits) == "passed"
+            assert await agent.ask("git__git_add", **at, files=["it.py"]) == "passed"
+            assert await agent.ask("git__git_commit", **at, message=f"Say {text}") == "passed"
+        assert await agent.ask("runner__run_tests") == "passed"
+        assert await agent.ask("remote__git_push", path=path, branch="agent/untested") == "denied"
+        assert "on_pushed_branch" in agent.answer["reason"]
+        assert git(project, "branch", "--remotes") == "origin/main"
+
     async def test_main_secrets_and_hooks_are_out_of_reach(self, agent: Agent, project: Path) -> None:
         path, at = str(project), {"repo_path": str(project)}
         (project / "conf").mkdir()
