@@ -1,7 +1,6 @@
 """What holds, budgets, accounts, preconditions and approvals say, whole, and where exactly each of them begins."""
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -333,7 +332,6 @@ def test_what_waits_for_a_person_says_for_which_answer() -> None:
 
 def test_a_no_is_told_with_or_without_its_reason() -> None:
     rules = world.rules(**ASK)
-    run = asked(rules, approve=False)
     for why, told in (("no", ": no"), ("", "")):
         run = asked(rules, approve=False, why=why)
         (approval,) = run.approvals.values()
@@ -341,6 +339,7 @@ def test_a_no_is_told_with_or_without_its_reason() -> None:
         assert said(judge(run, rules)) == refusal(
             "approval", "denied", reason, rule="ask", inputs={"approval": approval.id}
         )
+    run = asked(rules, approve=False)
     lax = compile_rules(world.policy(transitions=[ASK["transitions"][0] | {"mode": "observe"}]), rules.digest)
     found = judge(run, lax)
     assert isinstance(found, IntentRecorded)
@@ -369,8 +368,6 @@ def test_a_yes_ends_at_the_moment_that_it_expires() -> None:
     run = asked(rules, approve=True)
     told = [judge(run, rules, after_s=s).kind for s in (59.999, 60.0)]
     assert told == ["intent.recorded", "approval.requested"]
-    (approval,) = run.approvals.values()
-    assert approval.expires_at == utc(world.T0) + timedelta(seconds=60)
 
 
 def test_no_person_is_asked_beyond_the_budget_of_reviews() -> None:
