@@ -156,7 +156,7 @@ def test_a_call_that_nobody_made_is_judged_in_the_run_as_it_stands(place: tuple[
     assert found["assumed"] == [
         "the upstream of the tool can be called",
         "the tool is defined as in the record `run_1#15`",
-        "the principal comes as the run was opened, with no scopes",
+        "the principal comes as the run was opened",
         "`fit` would be asked, and passes",
     ]
     held = document(*place, "--tool", "write", "--args", '{"n": 2}', *tomorrow, code=3)

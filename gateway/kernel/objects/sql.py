@@ -62,12 +62,18 @@ class Facts(NamedTuple):
 
 
 @cache
+def _silent(_: object) -> bool:
+    """No record is written: it would hold the statement."""
+    return False
+
+
 def _sqlglot() -> ModuleType:
     import sqlglot  # noqa: PLC0415 - a third of a second, paid only by policies that ask about statements
     from sqlglot import parser  # noqa: PLC0415
 
     # It warns of what it does not understand, and shows the statement; what stands in an argument is not for a log.
-    parser.logger.disabled = True
+    # By a filter: whoever configures logging, as uvicorn does, enables again what was disabled before.
+    parser.logger.addFilter(_silent)
     return sqlglot
 
 

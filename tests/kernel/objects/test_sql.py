@@ -1,3 +1,5 @@
+import logging.config
+
 import pytest
 
 from gateway.kernel.conditions import BadCondition, compile_condition
@@ -344,5 +346,8 @@ def test_a_dialect_is_a_constant_that_is_known() -> None:
 
 
 def test_a_statement_that_is_not_understood_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    assert judged('sql.reads_only(args.a, "postgres")', "call secret('hunter2')") == KIND
+    question = 'sql.reads_only(args.a, "postgres")'
+    assert judged(question, "call secret('hunter2')") == KIND
+    logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})
+    assert judged(question, "call secret('hunter3')") == KIND
     assert not caplog.records
