@@ -61,12 +61,12 @@ class Facts(NamedTuple):
     filtered: bool | Unjudged
 
 
-@cache
 def _silent(_: object) -> bool:
     """No record is written: it would hold the statement."""
     return False
 
 
+@cache
 def _sqlglot() -> ModuleType:
     import sqlglot  # noqa: PLC0415 - a third of a second, paid only by policies that ask about statements
     from sqlglot import parser  # noqa: PLC0415
