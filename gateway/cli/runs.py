@@ -38,6 +38,9 @@ from gateway.model.run import Run
 from gateway.ports import Ledger
 from gateway.runtime.wire import ANY_DEPTH
 
+NARROW = 100
+"""Columns below which things stand under each other, not beside each other."""
+
 AS_JSON = Annotated[bool, typer.Option("--json", help="Plain JSON.")]
 
 
@@ -51,16 +54,19 @@ def runs(
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
+    narrow = console.width < NARROW
     table = plain_table()
-    table.add_column("run", no_wrap=True)
-    for name in ("opened", "workflow", "spent"):
+    for name in ("run", *(() if narrow else ("opened",)), "workflow", *(() if narrow else ("spent",))):
         table.add_column(name, no_wrap=True)
     table.add_column("state", overflow="fold")
     for row in rows:
-        spent = f"{counted(row['calls'], 'call')}\n{counted(row['mutations'], 'mutation')}"
+        calls, mutations = counted(row["calls"], "call"), counted(row["mutations"], "mutation")
         opened = ago(datetime.fromisoformat(row["opened"]), datetime.now(UTC))
-        where = f"{row['workflow']}\n{row['phase']}"
-        table.add_row(f"{row['run']}\n{visible(row['principal'])}", opened, where, spent, row["state"])
+        who, where = visible(row["principal"]), f"{row['workflow']}\n{row['phase']}"
+        if narrow:
+            table.add_row(f"{row['run']}\n{who}, {opened}", where, f"{row['state']}\n{calls}, {mutations}")
+        else:
+            table.add_row(f"{row['run']}\n{who}", opened, where, f"{calls}\n{mutations}", row["state"])
     console.print(table if rows else "No run is in this ledger yet.")
 
 
@@ -150,10 +156,6 @@ async def _read(ledger: Ledger, wanted: str) -> tuple[Run, list[Record], dict[st
         fail(f"the ledger is corrupt: {error}", code=2)
 
 
-NARROW = 100
-"""Columns below which a result stands under its call, not beside it."""
-
-
 def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: int) -> Table:
     """Step, transition, verdict, charge, duration and result: one row for each proposal and what came of it."""
     table = plain_table(f"{run.id}  ({run.workflow})")
@@ -199,7 +201,13 @@ def _rows(records: list[Record], payloads: dict[str, Any]) -> list[Row]:
         attempt = getattr(event, "attempt", None)
         if isinstance(event, IntentRecorded):
             charge = "\n".join(counted(count, what[:-1]) for what, count in event.charge.model_dump().items() if count)
-            row = Row(record.seq, event.transition or "", _call(event, payloads), "allowed", charge)
+            waived = [
+                f"not enforced: {_why(one.check, one.rule, one.reason)}" for one in event.checks if not one.passed
+            ]
+            style = "yellow" if waived else ""
+            row = Row(
+                record.seq, event.transition or "", _call(event, payloads), "allowed", charge, None, waived, style
+            )
             attempts[event.attempt] = row
             rows.append(row)
         elif attempt in attempts and not isinstance(event, Held | Replayed):
@@ -252,7 +260,9 @@ def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row]) ->
             return Row(step, "", "", "run opened", results=[f"{event.principal.id}, phase {event.phase}", *goal])
         case Denied():
             rule = event.transition or event.rule or ""
-            return Row(step, rule, _call(event, payloads), str(event.outcome), results=[event.reason], style="yellow")
+            other = f"{event.rule}: " if event.rule and event.rule != rule else ""
+            told = [f"{other}{event.reason}"]
+            return Row(step, rule, _call(event, payloads), str(event.outcome), results=told, style="yellow")
         case Held():
             why = [event.reason] if not event.approval else [f"{event.approval} is pending"]
             call = _call(event, payloads)
@@ -274,6 +284,11 @@ def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row]) ->
             return None
 
 
+def _why(check: str, rule: str | None, reason: str | None) -> str:
+    named = f" ({rule})" if rule else ""
+    return f"{check}{named}: {reason}" if reason else f"{check}{named}"
+
+
 def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, payloads: dict[str, Any]) -> str:
     arguments = payloads.get(event.arguments)
     shown = json.dumps(arguments, ensure_ascii=False) if arguments is not None else "(erased)"
@@ -292,4 +307,4 @@ def _print_checks(records: list[Record]) -> None:
         for finding in getattr(record.event, "checks", ()):
             mark = "pass" if finding.passed else "REFUSED"
             inputs = visible(json.dumps(finding.inputs, ensure_ascii=False, default=str))
-            console.print(Text(f"  {record.seq:>4}  {finding.check:<11}{mark:<8} {inputs} {finding.reason or ''}"))
+            console.print(Text(f"  {record.seq:>4}  {finding.check:<14}{mark:<8} {inputs} {finding.reason or ''}"))
