@@ -58,3 +58,24 @@ async def test_a_role_that_policy_asks_for_is_stated_and_recorded(tmp_path: Path
     shown, _ = await run("show", "run_h", "--json", *ledger_of(tmp_path))
     decided = next(one for one in json.loads(shown) if one["event"]["kind"] == "approval.decided")
     assert decided["event"]["by"]["roles"] == ["owner", "finance"]
+
+
+async def test_what_an_observing_policy_let_pass_is_told_call_by_call(tmp_path: Path) -> None:
+    ledger = await open_ledger(ledger_of(tmp_path)[1])
+    upstreams = world.ScriptedUpstreams()
+    upstreams.offer(world.tool("pay"))
+    rules = [{"name": "p", "tools": ["pay"], "when": ["args.amount < 5"]}]
+    async with house(ledger, upstreams=upstreams, transitions=rules, mode="observe") as it:
+        await it.engine.open_run(run="run_o", principal=Principal("local:user"), origin="token", attribution={})
+        proposed = world.proposal("pay", {"amount": 9}, run="run_o", principal=Principal("local:user"))
+        await it.engine.call(proposed, world.PatientCaller())
+    await ledger.close()
+    shown, _ = await run("show", "run_o", *ledger_of(tmp_path), COLUMNS="120")
+    assert "not enforced: conditions (p): the condition" in shown
+
+
+async def test_runs_stand_whole_in_eighty_columns(tmp_path: Path) -> None:
+    await a_ledger(tmp_path)
+    narrow, _ = await run("runs", *ledger_of(tmp_path), COLUMNS="80")
+    assert "1 call, 0 mutations" in narrow
+    assert max(map(len, narrow.splitlines())) <= 80
