@@ -35,7 +35,7 @@ from gateway.reload import Reload, Source, first
 from gateway.runtime import trace
 from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
-from gateway.runtime.policies import Policies, condition_trouble, unfit
+from gateway.runtime.policies import Policies, condition_trouble, surprises, unfit
 from gateway.runtime.recover import keep_sweeping
 from gateway.runtime.screen import Screen
 from gateway.settings import (
@@ -225,8 +225,10 @@ class Gateway:
             return lines  # what it offers is not known yet
         listed = self.catalogue.tools()
         offered = {str(tool["name"]) for tool in listed}
+        current = self.book.policies.current().policy.workflow
         for policy in self.book.policies.loaded():
-            news = (*self.screen.news(listed, policy), *unfit(policy, listed))
+            told = surprises(policy, offered, default=policy.workflow == current)
+            news = (*told, *self.screen.news(listed, policy), *unfit(policy, listed))
             lines += [f"policy {policy.workflow}: {line}" for line in news]
             lines += [
                 f"policy {policy.workflow}: verifier `{name}` asks `{verifier.probe.tool}`, which nobody offers"

@@ -1,11 +1,12 @@
 """Which policy judges which run: the one it began under, as long as its text is in the ledger."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from gateway.kernel.conditions import BadCondition, compile_condition, compile_value
 from gateway.kernel.fit import known_tools, misfits
+from gateway.kernel.globs import names
 from gateway.kernel.rules import Rules, compile_rules
 from gateway.model.canonical import Digest, digest_bytes, dump_bytes, parse
 from gateway.model.flaws import Kind, Place
@@ -54,6 +55,15 @@ def unfit(policy: Policy, listed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     tools = [Tool(str(one["name"]), "", str(one["name"]).rpartition("__")[2], one) for one in listed]
     for place, message, _, _ in misfits(policy, tools):
         yield f"{'.'.join(map(str, place))}: {message}"
+
+
+def surprises(policy: Policy, offered: Collection[str], *, default: bool) -> Iterator[str]:
+    """What whoever starts the gateway may not expect of the policy before these tools; a line each."""
+    if policy.mode == "observe":
+        yield "the mode is `observe`: what it would refuse is recorded, and passes"
+    patterns = [pattern for rule in policy.transitions for pattern in rule.tools]
+    if default and offered and not any(names(pattern, name) for pattern in patterns for name in offered):
+        yield f"no transition names any tool that is offered, such as `{min(offered)}`: every call is denied"
 
 
 def spelled(policy: Policy) -> bytes:
