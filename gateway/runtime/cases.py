@@ -64,9 +64,7 @@ def judged(rules: Rules, case: Case) -> Judged:
     given = case.given
     principal = Principal(given.principal, given.tenant, frozenset(given.roles), frozenset(given.scopes))
     run = _state(rules, case, principal)
-    own_name = case.call.tool.rpartition("__")[2]
-    definition = {"name": own_name, "inputSchema": given.tool.input_schema, "annotations": given.tool.annotations}
-    tool = Tool(case.call.tool, "case", own_name, definition)
+    tool = _tool(rules, case)
     arguments = case.call.arguments
     proposal = Proposal(run.id, principal, case.call.tool, arguments, digest(arguments, b""))
     now = given.now or utc(_START + given.elapsed_s)
@@ -74,6 +72,16 @@ def judged(rules: Rules, case: Case) -> Judged:
         run = _approved(rules, run, proposal, now)
     verdict, taken = _decided(rules, run, proposal, tool, given, now)
     return Judged(run, proposal, rules, now, verdict, after(run, verdict, rules, now), taken)
+
+
+def _tool(rules: Rules, case: Case) -> Tool:
+    """The called tool: as the case says, else as it is pinned, else one of which nothing is known."""
+    given, own_name = case.given.tool, case.call.tool.rpartition("__")[2]
+    pinned = rules.policy.pins.get(case.call.tool)
+    if pinned is not None and "tool" not in case.given.model_fields_set:
+        return Tool(case.call.tool, "case", own_name, pinned.definition)
+    definition = {"name": own_name, "inputSchema": given.input_schema, "annotations": given.annotations}
+    return Tool(case.call.tool, "case", own_name, definition)
 
 
 def after(run: Run, verdict: Verdict, rules: Rules, now: datetime) -> Run:
