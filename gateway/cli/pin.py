@@ -54,6 +54,8 @@ def pin(
 ) -> None:
     """Pin tools as they are defined now: shows what is another than it was, asks, and writes the file of pins."""
     told = servers(ctx, config)
+    if check and not out.exists():
+        fail(f"there is no {visible(str(out))} to compare with; `--out` names another file", code=2)
     try:
         pins = read_pins(out)
     except (Problems, OSError) as error:
