@@ -92,8 +92,7 @@ def explain(
 ) -> None:
     """Why a call is allowed or not: by a policy in a state, as it was recorded, or in a run as it stands now.
 
-    Ends with 0 if it is allowed, 3 if it is refused, held or a person is asked, 2 if there is nothing to explain, 1 if
-    a case does not hold.
+    Ends with 0 if it is allowed, 3 if refused, held or a person is asked, 2 for nothing to explain, 1 if a case fails.
     """
     said = {
         "phase": phase,

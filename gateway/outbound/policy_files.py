@@ -237,10 +237,16 @@ _NOT_SHARED = (
 )
 
 
+LISTED = 12
+"""Names that are listed where one is unknown and none is near: a policy's own come first, and a wall is not read."""
+
+
 def _flaw(whole: Whole, flaw: Flaw) -> Problem:
     message = flaw.message
     if isinstance(flaw, UnknownName):
-        listed = ", ".join(f"`{name}`" for name in dict.fromkeys(flaw.known))
+        known = list(dict.fromkeys(flaw.known))
+        more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
+        listed = ", ".join(f"`{name}`" for name in known[:LISTED]) + more
         others = f"; there are {listed}" if flaw.known else "; none is defined"
         message += did_you_mean(flaw.name, flaw.known) or others
     return whole.problem(flaw.place, message, at_key=flaw.in_key)

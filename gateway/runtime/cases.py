@@ -126,7 +126,9 @@ def mismatch(rules: Rules, case: Case) -> str | None:
     refused = verdict.checks[-1]
     reason = f": {refused.reason}" if not refused.passed and refused.reason else ""
     if outcome != expected.outcome:
-        return f"expected {expected.outcome}, but it is {outcome} by check `{refused.check}`{reason}"
+        allowed = outcome == "allowed" and verdict.transition
+        by = f"`{verdict.transition}`" if allowed else f"check `{refused.check}`{reason}"
+        return f"expected {expected.outcome}, but it is {outcome} by {by}"
     if expected.check is not None and refused.check != expected.check:
         return f"expected check `{expected.check}` to decide, but `{refused.check}` did{reason}"
     would = tuple(verdict.waived) if isinstance(verdict, IntentRecorded) else ()

@@ -125,7 +125,7 @@ async def test_a_policy_whose_case_does_not_hold_is_not_taken(tmp_path: Path) ->
     it.write(text(rule="new", more=""))
     await it.settled()
     assert it.rule() == "any"
-    assert it.reload.trouble == ("w: case `c`: expected denied, but it is allowed by check `approval`",)
+    assert it.reload.trouble == ("w: case `c`: expected denied, but it is allowed by `new`",)
 
 
 async def test_the_default_workflow_does_not_vanish(tmp_path: Path) -> None:
