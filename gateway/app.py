@@ -34,6 +34,7 @@ from gateway.ports import Clock, Ledger
 from gateway.reload import Reload, Source, first
 from gateway.runtime import trace
 from gateway.runtime.book import Book, Options
+from gateway.runtime.cases import wrong_cases
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, condition_trouble, surprises, unfit
 from gateway.runtime.recover import keep_sweeping
@@ -221,6 +222,11 @@ class Gateway:
             else:
                 lines.append(f"upstream {name} cannot be used: {health['reason']}")
             lines += [f"upstream {name}: {trouble}" for trouble in health["troubles"]]
+        for workflow in self.book.policies.in_force():
+            rules = self.book.policies.current(workflow)
+            if wrong := wrong_cases(rules):
+                count = f"{len(wrong)} of its {len(rules.policy.cases)} cases do not hold"
+                lines.append(f"policy {workflow}: {count}; `counterfoil check` tells which")
         if any(health["state"] == "starting" for health in self.catalogue.health().values()):
             return lines  # what it offers is not known yet
         listed = self.catalogue.tools()

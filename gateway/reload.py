@@ -17,7 +17,7 @@ from gateway.model.policy import Policy
 from gateway.model.record import utc
 from gateway.outbound.watched import Looks, Watched
 from gateway.ports import Clock
-from gateway.runtime.cases import mismatch
+from gateway.runtime.cases import wrong_cases
 from gateway.runtime.policies import Policies, Prepared
 
 LOOK_S = 2.0
@@ -118,10 +118,9 @@ class Reload:
         try:
             prepared = self._policies.prepare(load(read))
             wrong = [
-                f"{workflow}: case `{case.name}`: {why}"
+                f"{workflow}: case `{name}`: {why}"
                 for workflow, rules in prepared.rules.items()
-                for case in rules.policy.cases
-                if (why := mismatch(rules, case)) is not None
+                for name, why in wrong_cases(rules).items()
             ]
         except ValueError as error:
             return read, None, tuple(str(error).split("\n"))

@@ -202,8 +202,7 @@ def schema(case: Case) -> Step:
         return passed("schema", violations)
     first = f"{found[0].path}: {found[0].expected}"
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    hint = "; `schema: observe` in the tool's registry entry would let it pass"
-    return Refuse(first + more + hint, outcome=Outcome.INVALID_ARGUMENTS, inputs=violations)
+    return Refuse(first + more, outcome=Outcome.INVALID_ARGUMENTS, inputs=violations)
 
 
 def _schema_of(case: Case) -> Schema | Step:

@@ -101,6 +101,8 @@ class _Fits:
                 return str(part["probe"]["tool"])
             case ("tools", _, "idempotency", "query", *_):
                 return str(part["idempotency"]["query"]["probe"]["tool"])
+            case ("tools", _, "failures", *_):
+                return str(place[1])
             case _:
                 return ""
 
@@ -119,7 +121,7 @@ class _Fits:
                 tool=tool,
                 args=None if asked is None else asked.definition.get("inputSchema"),
                 probe=probe,
-                result=None if probed is None else probed.definition.get("outputSchema") or {},
+                result=({} if probed is None else probed.definition.get("outputSchema") or {}) if probe else None,
                 evidence=tuple(self._policy.verifiers),
                 accounts=self._accounts,
                 values=self._policy.values,

@@ -60,8 +60,14 @@ def judge(rules: Rules, case: Case) -> tuple[Verdict, str]:
 
 
 def judged(rules: Rules, case: Case) -> Judged:
-    """The case's call, judged in its state."""
+    """The case's call, judged in its state.
+
+    As if the policy enforced, where the case does not say what would be refused: turning a policy to `observe` breaks
+    no case. Rules that only observe of themselves do so here too.
+    """
     given = case.given
+    if rules.policy.mode == "observe" and case.expect.would_refuse is None:
+        rules = rules.once("enforced", lambda: enforced(rules))
     principal = Principal(given.principal, given.tenant, frozenset(given.roles), frozenset(given.scopes))
     run = _state(rules, case, principal)
     tool = _tool(rules, case)
@@ -72,6 +78,12 @@ def judged(rules: Rules, case: Case) -> Judged:
         run = _approved(rules, run, proposal, now)
     verdict, taken = _decided(rules, run, proposal, tool, given, now)
     return Judged(run, proposal, rules, now, verdict, after(run, verdict, rules, now), taken)
+
+
+def enforced(rules: Rules) -> Rules:
+    """The same rules, as they are when the policy enforces."""
+    policy = rules.policy.model_copy(update={"mode": "enforce"})
+    return Rules(policy, rules.digest, rules.conditions, rules.values, rules.limits)
 
 
 def _tool(rules: Rules, case: Case) -> Tool:
@@ -117,6 +129,12 @@ def _decided(
 def _probed(name: str, given: Given, now: datetime) -> Probed:
     verdict = given.probes.get(name, "pass")
     return Probed(verdict, f"`{name}` says {verdict}, as the case says", now)
+
+
+def wrong_cases(rules: Rules) -> dict[str, str]:
+    """The cases of the policy that do not hold, each with what came instead."""
+    found = ((case.name, mismatch(rules, case)) for case in rules.policy.cases)
+    return {name: why for name, why in found if why is not None}
 
 
 def mismatch(rules: Rules, case: Case) -> str | None:

@@ -29,7 +29,8 @@ NEXT_STEP: Mapping[Outcome, str] = {
     "unchanged.",
     Outcome.NEEDS_APPROVAL: "Do not try another way. Tell the user that a person must approve; then repeat this call "
     "unchanged.",
-    Outcome.RATE_LIMITED: "Wait, then repeat this call.",
+    Outcome.RATE_LIMITED: "Do not repeat this call before `retry_after_s` has passed. Go on without it, or tell the "
+    "user.",
     Outcome.TIMEOUT_UNKNOWN: "Whether it happened is not known. Look with a read; do not repeat the effect.",
     Outcome.VERIFICATION_FAILED: "The effect was made but its postcondition does not hold. Read the evidence, then "
     "correct it.",

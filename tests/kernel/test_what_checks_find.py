@@ -226,8 +226,7 @@ UNUSABLE: dict[str, tuple[dict[str, Any], Tool, dict[str, Any]]] = {
     "with a schema that no arguments keep": (
         {}, world.tool("write", schema={"type": "object", "required": ["a", "b"]}),
         refusal("schema", "invalid_arguments",
-                "(root): the property `a` is required (and 1 more); `schema: observe` in the tool's registry entry "
-                "would let it pass",
+                "(root): the property `a` is required (and 1 more)",
                 inputs={"violations": [
                     {"path": "(root)", "expected": f"the property `{name}` is required"} for name in "ab"]})),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from gateway.model.flaws import UnknownName as UnknownName
 from gateway.model.policy.cases import Case as Case
 from gateway.model.policy.cases import CaseCall as CaseCall
+from gateway.model.policy.cases import Check as Check
 from gateway.model.policy.cases import Expect as Expect
 from gateway.model.policy.cases import Given as Given
 from gateway.model.policy.cases import GivenTool as GivenTool

@@ -1,10 +1,15 @@
 """A policy's own tests."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import AwareDatetime, Field
 
 from gateway.model.policy.parts import Authority, Limits, Name, Part
+
+Check: TypeAlias = Literal[
+    "key", "run", "tool", "schema", "phase", "authority", "conditions", "holds", "budget", "preconditions", "approval"
+]
+"""In the order in which they are asked."""
 
 
 class GivenTool(Part):
@@ -78,12 +83,13 @@ class Expect(Part):
         "deadline_missed",
     ]
     """`policy_denied`: the denial is final and ends the run."""
-    check: str | None = None
+    check: Check | None = None
     """The check that refused."""
     rule: str | None = None
     """The transition, forbid rule, account or budget that decided."""
-    would_refuse: tuple[str, ...] | None = None
-    """Checks that would have refused, had the mode not been `observe`."""
+    would_refuse: tuple[Check, ...] | None = None
+    """Checks that would have refused, had the mode not been `observe`. A case that says this is judged in the policy's own
+    mode, and any other as if it enforced."""
 
 
 class Case(Part):
