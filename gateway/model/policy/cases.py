@@ -88,8 +88,8 @@ class Expect(Part):
     rule: str | None = None
     """The transition, forbid rule, account or budget that decided."""
     would_refuse: tuple[Check, ...] | None = None
-    """Checks that would have refused, had the mode not been `observe`. A case that says this is judged in the policy's own
-    mode, and any other as if it enforced."""
+    """Checks that would have refused, had the mode not been `observe`. A case that says this is judged in the policy's
+    own mode, and any other as if it enforced."""
 
 
 class Case(Part):
