@@ -20,8 +20,10 @@ from typing import Any, NoReturn
 
 from cel_expr_python import cel
 
+from gateway.kernel.condition_cost import too_much
 from gateway.kernel.condition_words import Paths, misfit, paths_in, refusal, step_spelled, values_seen
 from gateway.kernel.objects import FUNCTIONS, Function
+from gateway.kernel.objects.judged import MARK, counted
 from gateway.kernel.objects.literals import literal_flaw
 from gateway.model.flaws import Kind as Kind
 from gateway.model.policy import MAX_EXPRESSION
@@ -171,6 +173,12 @@ class _Compiled:
             return Undecided(f"the values are those of a {over.kind}, the expression is one of a {self.kind}")
         return over
 
+    def _run(self, over: Activation) -> Any:
+        if (flaw := too_much(self.expression, over.values)) is not None:
+            raise ValueError(f"OUT_OF_RANGE: {MARK}{flaw}")
+        with counted():
+            return self.program.eval(over.engine)
+
 
 @dataclass(frozen=True, slots=True)
 class Condition(_Compiled):
@@ -182,7 +190,7 @@ class Condition(_Compiled):
         if isinstance(over, Undecided):
             return over
         try:
-            found = self.program.eval(over.engine).plain_value()
+            found = self._run(over).plain_value()
         except _ENGINE_ERRORS as error:
             found = error
         # INVARIANT: an error is a non-empty string here; nothing but the engine's own truth values counts.
@@ -201,7 +209,7 @@ class Value(_Compiled):
         if isinstance(over, Undecided):
             return over
         try:
-            given = self.program.eval(over.engine)
+            given = self._run(over)
             failed, found = given.type() == cel.Type.ERROR, given.plain_value()
         except _ENGINE_ERRORS as error:
             failed, found = True, error

@@ -5,7 +5,9 @@ neither "true" nor "false" would be safe, because the one opens a transition and
 """
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from types import MappingProxyType
@@ -47,15 +49,18 @@ class Function:
     """Places that only a constant may take."""
     prepare: Callable[[], object] = lambda: None
     """Loads what the function needs, once a policy names it."""
+    rate: int = 1
+    """What a character costs that it is asked about, beside what one costs that is compared."""
 
     @property
     def guarded(self) -> Callable[..., Any]:
         """`run` as the engine calls it: whatever goes wrong is a ValueError that says why and shows no value."""
-        run = self.run
+        run, rate = self.run, self.rate
 
         @wraps(run)
         def judged(*given: Any) -> Any:
             try:
+                _spend(given, rate)
                 return run(*given)
             except Unjudged as why:
                 raise ValueError(f"{MARK}{why.reason}") from None
@@ -63,6 +68,50 @@ class Function:
                 raise ValueError(f"{MARK}it cannot be read") from None
 
         return judged
+
+
+# --- how much one evaluation may ask --------------------------------------------------------------------------------
+
+MOST = 4_000_000
+"""Characters that functions may be asked about in one evaluation. A list in the arguments can make it ask ten thousand
+times, each time about a text as long as may be; these are some tenths of a second.
+"""
+PARSED = 40
+"""The rate of what a parser reads: a second of SQL."""
+
+
+_LEFT: ContextVar[list[int] | None] = ContextVar("_LEFT", default=None)
+"""What is left for the evaluation under way. None: nobody counts, as when a policy is loaded."""
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """What functions are asked while the block runs is one evaluation."""
+    token = _LEFT.set([MOST])
+    try:
+        yield
+    finally:
+        _LEFT.reset(token)
+
+
+def _spend(given: Iterable[Any], rate: int) -> None:
+    left = _LEFT.get()
+    if left is None:
+        return
+    left[0] -= rate * sum(_length(one) for one in given)
+    if left[0] < 0:
+        raise Unjudged("it asks about more text than one condition may")
+
+
+def _length(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value) + 1
+    if isinstance(value, list):
+        return sum(len(one) + 1 for one in value if isinstance(one, str))
+    return 1
+
+
+# --- what functions are made of -------------------------------------------------------------------------------------
 
 
 def texts(given: Any, what: str) -> list[str]:

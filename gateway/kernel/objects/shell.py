@@ -8,7 +8,7 @@ leaves out so much as one character: its grammar is an approximation, so it is b
 from functools import cache
 from typing import Any
 
-from gateway.kernel.objects.judged import Function, Unjudged, bounded, hides, texts
+from gateway.kernel.objects.judged import PARSED, Function, Unjudged, bounded, hides, texts
 
 MAX_LINE = 4_096
 """Characters of a line. What the grammar cannot make sense of takes the parser time with the square of its length:
@@ -195,8 +195,8 @@ def runs_only(line: str, names: list[str]) -> bool:
 
 
 FUNCTIONS = (
-    Function("shell.simple", ((("string",), "bool"),), simple, prepare=_parser),
-    Function("shell.words", ((("string",), "list(list(string))"),), words, prepare=_parser),
-    Function("shell.commands", ((("string",), "list(string)"),), commands, prepare=_parser),
-    Function("shell.runs_only", ((("string", "list(string)"), "bool"),), runs_only, prepare=_parser),
+    Function("shell.simple", ((("string",), "bool"),), simple, prepare=_parser, rate=PARSED),
+    Function("shell.words", ((("string",), "list(list(string))"),), words, prepare=_parser, rate=PARSED),
+    Function("shell.commands", ((("string",), "list(string)"),), commands, prepare=_parser, rate=PARSED),
+    Function("shell.runs_only", ((("string", "list(string)"), "bool"),), runs_only, prepare=_parser, rate=PARSED),
 )

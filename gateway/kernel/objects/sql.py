@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from gateway.kernel.objects.judged import Function, Unjudged, bounded
+from gateway.kernel.objects.judged import PARSED, Function, Unjudged, bounded
 from gateway.kernel.objects.sql_parting import refuse_parting
 from gateway.kernel.objects.sql_words import FUNCTIONS as HARMLESS_FUNCTIONS
 from gateway.kernel.objects.sql_words import NAMES, STRUCTURE, T_SQL_STATEMENTS
@@ -368,7 +368,7 @@ _TEXT_AND_DIALECT = ("string", "string")
 
 
 def _function(name: str, gives: str, run: Callable[[str, str], Any]) -> Function:
-    return Function(f"sql.{name}", ((_TEXT_AND_DIALECT, gives),), run, {1: _dialect}, frozenset({1}))
+    return Function(f"sql.{name}", ((_TEXT_AND_DIALECT, gives),), run, {1: _dialect}, frozenset({1}), rate=PARSED)
 
 
 FUNCTIONS = (
