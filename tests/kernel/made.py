@@ -41,8 +41,10 @@ from gateway.model.run import Attempt, Run, RunState, Tracked
 from gateway.model.tool import Tool
 from tests import world
 
+EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "40"))
+"""Few, for every day; thousands find more."""
 MANY = settings(
-    max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "100")),
+    max_examples=EXAMPLES,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],  # to explain a failure takes minutes
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -13,7 +13,7 @@ What is not monotone, and by whose word:
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.kernel.rules import Rules, compile_rules
@@ -80,6 +80,40 @@ def test_fewer_roles_grants_or_scopes_never_allow_more(data: Any, fields: dict[s
     granted = [grant for grant in fields["grants"] if few.issuperset(grant["roles"])]
     no_more(with_roles(life.run, compiled(fields | {"grants": granted}), told, life.at, many), less)
     no_more(less, with_roles(life.run, compiled(fields | {"grants": granted}), told, life.at, many))
+
+
+@st.composite
+def ranked(draw: st.DrawFn) -> dict[str, Any]:
+    """Policies about nothing but who may do what, and what else is asked of whom."""
+    those = draw(made.transitions(made.PLAIN[:2], ()).filter(lambda those: len(those) > 1))
+    kept = ("when", "preconditions", "approval", "charge", "retry", "max_attempts")
+    return {
+        "grants": LAXER_LATER["grants"],
+        "verifiers": {"t": made.VERIFIER, "u": made.VERIFIER},
+        "budgets": draw(made.LIMITS),
+        "transitions": [
+            {"name": one["name"], "tools": ["*"], "authority": draw(made.some(made.AUTHORITIES))}
+            | {name: one[name] for name in kept if name in one}
+            for one in those
+        ],
+    }
+
+
+EACH = [frozenset(those) for those in ((), "a", "b", "ab")]
+
+
+@settings(made.MANY, max_examples=2 * made.EXAMPLES)
+@given(data=st.data(), fields=ranked())
+def test_of_any_two_principals_the_one_with_more_authority_may_no_less(
+    data: st.DataObject, fields: dict[str, Any]
+) -> None:
+    rules = compiled(fields)
+    life, told = data.draw(made.lives(rules, 2)), data.draw(made.seen())
+    found = {held: with_roles(life.run, rules, told, life.at, held) for held in EACH}
+    for few in EACH:
+        for many in EACH:
+            if few < many:
+                no_more(found[few], found[many])
 
 
 @MANY

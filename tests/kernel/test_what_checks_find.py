@@ -292,6 +292,27 @@ def test_the_next_round_says_which_it_is() -> None:
     assert verdict.checks[0] == Finding(check="round", passed=True, inputs={"attempt": "run_1.2", "round": ROUND})
 
 
+def test_a_run_ends_with_its_authorization_and_at_its_deadline() -> None:
+    rules = world.rules(stops={"deadline_s": 10})
+    run = world.opened(rules)
+    at = run._replace(expires_at=utc(world.T0 + 0.5))
+    assert finding(judge(at, rules, WRITE, after_s=0.25), "run").inputs == {"elapsed_s": 0.25}
+    expired = refusal("run", "denied", "the run's authorization expired at 2027-01-15T08:00:00+00:00")
+    assert said(judge(at, rules, WRITE, after_s=0.5)) == expired
+    late = "the run had 10 s and is 10 s old"
+    missed = refusal("run", "deadline_missed", late, rule="stops.deadline_s", final=True)
+    assert said(judge(run, rules, WRITE, after_s=10)) == missed
+    shared = world.opened(rules, origin="default")
+    denied = refusal("run", "denied", late, rule="stops.deadline_s")
+    assert said(judge(shared, rules, WRITE, after_s=10)) == denied
+
+
+def test_one_thing_that_is_wrong_with_the_arguments_is_told_alone() -> None:
+    rules = world.rules()
+    found = said(judge(world.opened(rules), rules, WRITE, tool=world.tool("write", schema={"required": ["a"]})))
+    assert found["reason"].startswith("(root): the property `a` is required; `schema: observe`")
+
+
 def test_a_tool_that_is_defined_anew_is_cited_as_it_is_now() -> None:
     rules = world.rules()
     run = world.opened(rules)
