@@ -1,0 +1,47 @@
+"""What a run has left, and what it waits for, when more than one thing has happened in it."""
+
+from typing import Any
+
+import pytest
+from rpds import HashTrieMap
+
+from gateway.model.events import Charge, IntentRecorded
+from tests import world
+from tests.kernel import made
+from tests.kernel.test_decide import with_write
+from tests.kernel.test_what_checks_find import said
+
+PAY = world.proposal("pay", {"n": 2})
+
+
+@pytest.mark.parametrize(
+    ("budgets", "charge", "spent", "reason"),
+    [
+        ({"calls": 5}, {"calls": 4}, {"calls": 3}, "this step takes 4 calls, and 2 of 5 are left"),
+        ({"cost": 0.5}, {"cost": 0.25}, {"cost": 500_000}, "the budget of 0.5 cost is used up"),
+        ({"tokens": 3}, {"calls": 0}, {"tokens": 9}, None),
+        ({"mutations": 3}, {"mutations": 0}, {"mutations": 9}, None),
+    ],
+)
+def test_what_is_left_is_what_was_not_spent(
+    budgets: dict[str, Any], charge: dict[str, Any], spent: dict[str, int], reason: str | None
+) -> None:
+    rules = world.rules(budgets=budgets, transitions=[{"name": "w", "tools": ["*"], "charge": charge}])
+    run = world.opened(rules)._replace(spent=Charge(**spent))
+    found = made.judge(run, PAY, rules, made.Seen(), world.T0)
+    if reason is None:
+        assert isinstance(found, IntentRecorded)
+        return
+    told = said(found)
+    assert told["reason"] == reason
+    assert told["inputs"]["spent"] == vars(Charge(**spent))
+
+
+def test_of_several_that_may_move_the_phase_the_earliest_is_waited_for() -> None:
+    rules = world.rules(phases={"one": {}, "two": {}}, transitions=[{"name": "w", "tools": ["*"], "to": "two"}])
+    run = with_write()(world.opened(rules), rules)
+    first = run.attempts["run_1.2"]
+    for earliest in ("a", "b", "c"):
+        those = {name: first._replace(id=name, seq=1 if name == earliest else 9) for name in "abc"}
+        found = said(made.judge(run._replace(moving=HashTrieMap(those)), PAY, rules, made.Seen(), world.T0))
+        assert found["attempt"] == earliest
