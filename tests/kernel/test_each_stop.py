@@ -132,6 +132,10 @@ def test_the_same_failure_as_often_as_policy_says_ends_a_run() -> None:
     assert failing(rules, [same, proof("u"), same]) is None, "new evidence begins anew"
     assert failing(rules, [same, proof("u", "inconclusive"), same]) is not None, "and what proves nothing does not"
     assert failing(world.rules(verifiers=VERIFIERS), [same] * 9) is None
+    for often, seldom in (("t", "u"), ("u", "t")):
+        found = failing(rules, [proof(often, "fail"), proof(seldom, "fail"), proof(often, "fail")])
+        assert found is not None
+        assert found.reason.endswith(f"verifier `{often}`")
 
 
 def test_refused_calls_and_errors_are_failures_too_each_by_what_was_asked() -> None:

@@ -354,7 +354,7 @@ def test_a_yes_is_for_one_definition_of_the_tool_under_one_policy() -> None:
     (approval,) = run.approvals.values()
     found = judge(run, rules)
     assert isinstance(found, IntentRecorded)
-    assert found.approval == approval.id
+    assert (found.approval, found.transition) == (approval.id, "ask")
     told = finding(found, "approval")
     assert (told.passed, told.inputs) == (True, {"approval": approval.id, "by": "local:boss"})
     other = made.Seen(tools={"pay": world.tool("pay", description="now it means something else")})

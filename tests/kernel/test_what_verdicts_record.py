@@ -12,6 +12,8 @@ from gateway.kernel.rules import Rules, compile_rules
 from gateway.model.canonical import digest
 from gateway.model.events import (
     ApprovalRequested,
+    AttemptResumed,
+    AttemptSuspended,
     Charge,
     Denied,
     Effect,
@@ -24,7 +26,7 @@ from gateway.model.events import (
     Verdict,
 )
 from gateway.model.principal import Principal
-from gateway.model.proposal import Key, KeySource, Proposal
+from gateway.model.proposal import Key, KeySource, Proposal, Resume
 from gateway.model.record import utc
 from gateway.model.run import Run, Tracked
 from tests import world
@@ -209,7 +211,7 @@ def test_what_is_waived_of_an_unnamed_tool_is_only_that_nobody_names_it() -> Non
     assert found.waived == ("tool",)
     bound = world.rules(mode="observe", transitions=[{"name": "r", "tools": ["read"]}], forbid=[
         {"name": "no", "mode": "enforce"}])  # fmt: skip
-    assert isinstance(judge(world.opened(bound), bound, WRITE), Denied)
+    assert judge(world.opened(bound), bound, WRITE).checks[-1].check == "tool"
     down = made.Seen(tools={"write": replace(TOOLS["write"], healthy=False)})
     assert isinstance(judge(world.opened(rules), rules, WRITE, down), Denied)
 
@@ -238,6 +240,20 @@ def test_what_was_seen_beside_the_run_is_recorded() -> None:
         "principal": {"tenant": "local", "id": "local:user", "roles": ["a", "b"], "scopes": ["c", "d"]},
         "trouble": {"withheld": False, "says": "down"},
     }
+
+
+def test_each_verdict_cites_the_key_that_was_sent_and_the_next_round_what_it_goes_on_with() -> None:
+    rules = world.rules()
+    run = world.opened(rules)
+    for key, cited in ((WRITE.key, UsedKey(source=KeySource.CALL_ID, value="call-1")), (None, None)):
+        assert judge(run, rules, replace(WRITE, tool="gone", key=key)).key == cited
+    asked, said = digest("asked", b""), digest("said", b"")
+    waits = AttemptSuspended(attempt="run_1.2", awaits="input", answer=asked, expires_at=NOW)
+    again = replace(WRITE, resumes=Resume("run_1.2", asked, said), reported_tokens=3)
+    found = judge(world.after(intended(run, rules, WRITE), waits), rules, again)
+    assert isinstance(found, AttemptResumed)
+    assert (found.attempt, found.round, found.said, found.reported_tokens) == ("run_1.2", asked, said, 3)
+    assert found.observed == {"resumes": {"attempt": "run_1.2", "round": asked, "said": said}}
 
 
 def test_whoever_explains_a_decision_sees_each_check_with_what_it_looked_at() -> None:

@@ -1,5 +1,7 @@
 """Whose account a call is counted on, in which window, and what is posted there."""
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -33,6 +35,17 @@ def shared(rules: Rules, name: str = "pay") -> Any:
     return accounts_for(rules.policy, rules.ruled(TOOLS[name]).registered)
 
 
+@pytest.fixture
+def _local_time_of_kolkata(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine itself is not in UTC."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "IST-5:30")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_local_time_of_kolkata")
 @pytest.mark.parametrize("window", ENDS)
 @pytest.mark.parametrize("zone", [UTC, EAST])
 def test_a_window_is_of_the_calendar_in_utc_wherever_it_is_asked_for(window: Window, zone: Any) -> None:
