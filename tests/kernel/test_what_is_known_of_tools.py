@@ -199,7 +199,7 @@ def test_a_grant_is_for_whoever_fits_all_of_it(grant: dict[str, Any], has: bool)
     assert held_by(policy, who, frozenset()) == frozenset()
 
 
-def test_what_is_kept_of_tools_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_of_tools_is_forgotten_when_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "MAX_TOOLS", 3)
     rules = world.rules()
     for at in range(10):
