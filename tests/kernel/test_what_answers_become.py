@@ -305,4 +305,4 @@ def test_a_probe_is_asked_about_the_call_and_not_at_all_where_it_cannot_be() -> 
     events = settle(run, asked, ToolResult(GOOD), ANSWER, {}, rules, started_at=NOW, duration_s=0.5, now=NOW)
     scope = {"tool": "check", "arguments": {}, "environment": "test", "revision": "abc"}
     assert events[0] == evidence("pass", "`t` passed", scope=scope)
-    assert judged("t", verifier, ToolResult(GOOD), {}, rules, NOW) == ("pass", "`t` passed")
+    assert judged("t", verifier, run, ToolResult(GOOD), {}, rules, NOW) == ("pass", "`t` passed")

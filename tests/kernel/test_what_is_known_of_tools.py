@@ -46,7 +46,8 @@ GUESSES: dict[str, tuple[Tool, dict[str, Any], tuple[str, str, str], dict[str, s
         {"effect": "the server claims readOnlyHint", "idempotency": "it only reads", "reversible": "it only reads"}),
     "claims that are not": (
         annotated(readOnlyHint=True, idempotentHint=True), {}, ("write", "none", "no"),
-        {"effect": "nothing says that it only reads", "idempotency": "nothing says that twice is as once",
+        {"effect": "the server claims readOnlyHint, and `annotations: tighten` does not believe it",
+         "idempotency": "the server claims idempotentHint, and `annotations: tighten` does not believe it",
          "reversible": "nothing says how to undo it"}),
     "a repetition that is trusted": (
         annotated(idempotentHint=True), {"annotations": "trust"}, ("write", "natural", "no"),

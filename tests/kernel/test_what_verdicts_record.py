@@ -20,8 +20,10 @@ from gateway.model.events import (
     Finding,
     Held,
     IntentRecorded,
+    Outcome,
     OutcomeDelivered,
     Replayed,
+    RunStopped,
     UsedKey,
     Verdict,
 )
@@ -253,7 +255,11 @@ def test_each_verdict_cites_the_key_that_was_sent_and_the_next_round_what_it_goe
     found = judge(world.after(intended(run, rules, WRITE), waits), rules, again)
     assert isinstance(found, AttemptResumed)
     assert (found.attempt, found.round, found.said, found.reported_tokens) == ("run_1.2", asked, said, 3)
-    assert found.observed == {"resumes": {"attempt": "run_1.2", "round": asked, "said": said}}
+    assert found.observed == {}
+    stopped = world.after(intended(run, rules, WRITE), waits, RunStopped(outcome=Outcome.INFEASIBLE, reason="no"))
+    refused = judge(stopped, rules, again)
+    assert isinstance(refused, Denied)
+    assert refused.observed == {"resumes": {"attempt": "run_1.2", "round": asked, "said": said}}
 
 
 def test_whoever_explains_a_decision_sees_each_check_with_what_it_looked_at() -> None:
