@@ -22,7 +22,7 @@ from gateway.model.canonical import Digest
 from gateway.model.principal import Principal
 from tests.cli.agents import LIMIT_S, Process, counterfoil, ledger_of, post
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 KEY = "k" * 40
 CALL = {"name": "fx__transfer", "arguments": {"amount": 1, "to": "anna"}}

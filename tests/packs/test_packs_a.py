@@ -18,7 +18,7 @@ from gateway.outbound.policy_files import load_policy
 from gateway.runtime.policies import condition_trouble
 from tests.packs.behind import POLICIES, SERVERS, WHO, Agent, git, offered, pack, served, wrapped
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 async def test_what_the_packs_ask_of_arguments_can_be_asked_of_the_real_tools(

@@ -24,7 +24,7 @@ from tests import real_servers
 from tests.cli.agents import Process, counterfoil, ledger_of, post, run
 from tests.servers.log import Log
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 POLICIES = ROOT / "policies"

@@ -1,7 +1,9 @@
 """A policy's own tests judge it as it means to be, also while it only observes."""
 
-from typing import Any
+from typing import Any, get_args
 
+from gateway.kernel.decide import CHECKS
+from gateway.model.policy import Check
 from gateway.runtime.cases import wrong_cases
 from tests import world
 
@@ -38,3 +40,7 @@ def test_a_rule_that_only_observes_does_so_in_cases_too() -> None:
     forbid = [CASES["forbid"][0] | {"mode": "observe"}]
     assert list(wrong_cases(world.rules(**CASES | {"forbid": forbid}))) == ["refused"]
     assert wrong_cases(world.rules(**CASES | {"forbid": forbid, "cases": [WOULD]})) == {}
+
+
+def test_a_case_may_name_each_check_and_nothing_else() -> None:
+    assert tuple(CHECKS) == get_args(Check)
