@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.ledgers import account, fail
+from gateway.cli.ledgers import account, fail, with_ledger
 from gateway.model.principal import Parent, Principal
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.ids import id_maker
@@ -39,15 +39,19 @@ def open_(
 
     try:
         key = run_key_of(config)
-        known = plan_of(load_settings(config)).policies if config is not None else None
+        plan = plan_of(load_settings(config)) if config is not None else None
     except (OSError, ValueError) as error:
         fail(str(error))
-    if known is not None and workflow not in known:
-        listed = ", ".join(f"`{name}`" for name in known)
+    if plan is not None and workflow not in plan.policies:
+        listed = ", ".join(f"`{name}`" for name in plan.policies)
         fail(f"no policy is for the workflow `{workflow}`; there are {listed}", code=2)
     run, now = id_maker(SystemClock().now)("run"), time.time()
     if authority and parent is None:
         fail("`--authority` says what a parent run passes on; name the run with `--parent`", code=2)
+    if parent is not None:
+        found = with_ledger(plan.ledger if plan is not None else None, lambda ledger: ledger.read(parent))
+        if not found:
+            fail(f"no run `{parent}` is in the ledger; a run is there from its first call on", code=2)
     passed_on = Parent(parent, frozenset(authority) if authority else None) if parent is not None else None
     who = Principal(principal or f"local:{account()}", roles=frozenset(role or ()), scopes=frozenset(scope or ()))
     expires_at = now + hours * 3600
