@@ -161,10 +161,13 @@ def _run_saying(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]", wor
     async def main() -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - INVARIANT: asyncio.run made one
-        for number in (signal.SIGTERM, signal.SIGINT):
+        ends = [signal.SIGTERM, signal.SIGINT]
+        if plan.sole:  # behind a client's pipe a hangup is that client's end, and ours
+            ends.append(signal.SIGHUP)
+        for number in ends:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         async with running(plan) as gateway:
-            if not plan.sole:  # behind a client's pipe a hangup is that client's end, and ours
+            if not plan.sole:
                 hung_up = partial(
                     _hung_up, [fd for fd in range(3) if os.isatty(fd)], gateway.reload.at_once, task.cancel
                 )
