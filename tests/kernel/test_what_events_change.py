@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.kernel.reduce import CorruptLedger, joined, overtaken
+from gateway.kernel.reduce import CorruptLedger, joined, overtaken, reduce
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import digest
 from gateway.model.events import (
@@ -36,7 +36,7 @@ from gateway.model.events import (
 )
 from gateway.model.principal import Principal
 from gateway.model.proposal import KeySource
-from gateway.model.record import utc
+from gateway.model.record import Record, utc
 from gateway.model.run import Approval, Attempt, AttemptState, Evidence, Run, RunState
 from tests import world
 from tests.kernel.test_decide import WRITE, intended, judge, receipt
@@ -252,6 +252,27 @@ def test_an_unknown_or_suspended_attempt_stays_unsettled() -> None:
         "state": AttemptState.OPEN, "suspended_until": None, "awaits": None, "asked": None, "resumed": True,
     }  # fmt: skip
     assert changed(sent(SUSPENDED), RESUMED)["reported_tokens"] == 7
+
+
+def test_what_cannot_follow_says_which_record_and_why() -> None:
+    run = sent()
+    misplaced = Record(run="run_1", seq=9, at=NOW, previous=run.head, event=receipt())
+    with pytest.raises(CorruptLedger, match=r"^record `run_1#9` does not follow `run_1#2`$"):
+        reduce(run, misplaced, "")
+    over = world.after(run, RunStopped(outcome=Outcome.INFEASIBLE, reason="x"))
+    for before, event, why in (
+        (over, _moved(), "record `run_1#4`: `phase.moved` cannot happen in a run that is stopped"),
+        (run, _moved("gone"), "record `run_1#3` moves from `gone`, the run is in `open`"),
+        (run, receipt("run_1.9"), "record `run_1#3` speaks of attempt `run_1.9`, which was never intended"),
+        (run, REFUTED, "record `run_1#3`: `attempt.refuted` cannot happen to a open attempt"),
+    ):
+        with pytest.raises(CorruptLedger) as caught:
+            world.after(before, event)
+        assert str(caught.value) == why
+
+
+def _moved(source: str = "open") -> PhaseMoved:
+    return PhaseMoved(source=source, target="two", transition="t")
 
 
 def test_a_delivered_outcome_and_a_moved_phase_change_nothing_else() -> None:

@@ -72,7 +72,7 @@ def survivor(module: str, name: str) -> Survivor:
     """A mutant, as `survivors.md` names it."""
     changed = [line for line in get_diff_for_mutant(name).splitlines() if not line.startswith(("---", "+++"))]
     was, now = (" ".join(line[1:].strip() for line in changed if line.startswith(sign)) for sign in "-+")
-    function = mangled_name_from_mutant_name(name).rpartition(".")[2].removeprefix("x_").replace("ǁ", ".").strip(".x")
+    function = re.sub("^x[_ǁ]", "", mangled_name_from_mutant_name(name).rpartition(".")[2]).replace("ǁ", ".")
     return module, function, was, now
 
 
