@@ -155,6 +155,8 @@ class Refuse:
     """Of the rule that refuses, if it has one of its own."""
     waived: tuple[Transition, ...] | None = None
     """The transitions that are left if the refusal is only observed; None: as before the check."""
+    cost: int | None = None
+    """As in `Case`, for a refusal that is only observed."""
 
 
 @dataclass(frozen=True, slots=True)

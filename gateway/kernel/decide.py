@@ -102,8 +102,9 @@ def decide(
                 case = case._replace(candidates=candidates, approval=step.approval, cost=cost)
         elif _waivable(name, step, case):
             waived.append(name)
-            if isinstance(step, Refuse) and step.waived is not None:
-                case = case._replace(candidates=step.waived)
+            if isinstance(step, Refuse):
+                left = case.candidates if step.waived is None else step.waived
+                case = case._replace(candidates=left, cost=case.cost if step.cost is None else step.cost)
         else:
             return _verdict(case, step, tuple(findings))
     if (resumes := proposal.resumes) is not None:

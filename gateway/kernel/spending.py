@@ -4,6 +4,7 @@ As in `checks.py`, each is case -> step; they come last in `CHECKS`.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gateway.kernel.accounts import Shared, reserved, shown, until
@@ -89,7 +90,7 @@ def budget(case: Case) -> Step:
     if isinstance(cost, Refuse):
         return cost
     found = _payable(case._replace(cost=cost))
-    return found._replace(cost=cost) if isinstance(found, Pass) else found
+    return replace(found, cost=cost) if isinstance(found, Refuse) else found._replace(cost=cost)
 
 
 def _told_cost(case: Case, formula: str) -> int | Refuse:
@@ -102,26 +103,22 @@ def _told_cost(case: Case, formula: str) -> int | Refuse:
     return Refuse(f"what this call costs, `{formula}`, cannot be told: {why}", rule=name)
 
 
-def _payable(case: Case) -> Step:
-    found = _own_budget(case)
-    if not case.accounts or (isinstance(found, Refuse) and not case.observes(found.mode)):
-        return found
+def _payable(case: Case) -> Pass | Refuse:
+    own = _own_budget(case)
+    if not case.accounts or (isinstance(own, Refuse) and not case.observes(own.mode)):
+        return own
+    # What is only observed of the run must not keep an account from binding that other runs pay into as well.
     inputs: dict[str, Any] = {"accounts": {}}
     over: list[Refuse] = []
     for shared, account in case.accounts:
         levels = _levels(case, account)
         inputs["accounts"][shared.rule] = {"account": account, "levels": levels}
         over += _overdrawn(case, shared, levels, case.charge)
-    inputs |= found.inputs if isinstance(found, Refuse) else found.finding.inputs
-    first = next((one for one in over if one.mode != "observe"), None)
-    if first is None and isinstance(found, Refuse):
-        return found
-    if over:
-        first = first or over[0]
-        return Refuse(
-            first.reason, first.outcome, first.rule, inputs, retry_after_s=first.retry_after_s, mode=first.mode
-        )
-    return passed("budget", inputs)
+    inputs |= own.inputs if isinstance(own, Refuse) else own.finding.inputs
+    found = [own, *over] if isinstance(own, Refuse) else over
+    if not found:
+        return passed("budget", inputs)
+    return replace(next((one for one in over if one.mode != "observe"), found[0]), inputs=inputs)
 
 
 def _levels(case: Case, account: str) -> dict[str, int]:

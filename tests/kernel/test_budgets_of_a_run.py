@@ -37,6 +37,21 @@ def test_what_is_left_is_what_was_not_spent(
     assert told["inputs"]["spent"] == vars(Charge(**spent))
 
 
+def test_an_account_that_binds_does_so_whatever_is_only_observed_of_the_run() -> None:
+    fields: dict[str, Any] = {"mode": "observe", "budgets": {"calls": 0}}
+    accounts = {"a": {"limit": {"calls": 0}}, "b": {"limit": {"calls": 0}, "mode": "enforce"}}
+    rules = world.rules(**fields, accounts=accounts)
+    told = said(made.judge(world.opened(rules), PAY, rules, made.Seen(), world.T0))
+    assert (told["check"], told["rule"], told["final"]) == ("budget", "accounts.b", False)
+    assert set(told["inputs"]) == {"accounts", "spent", "charge", "elapsed_s"}
+    lax = world.rules(**fields, accounts={"a": accounts["a"]})
+    found = made.judge(world.opened(lax), PAY, lax, made.Seen(), world.T0)
+    assert isinstance(found, IntentRecorded)
+    assert found.waived == ("budget",)
+    last = next(one for one in found.checks if one.check == "budget")
+    assert (last.rule, set(last.inputs)) == ("budgets.calls", set(told["inputs"]))
+
+
 def test_of_several_that_may_move_the_phase_the_earliest_is_waited_for() -> None:
     rules = world.rules(phases={"one": {}, "two": {}}, transitions=[{"name": "w", "tools": ["*"], "to": "two"}])
     run = with_write()(world.opened(rules), rules)
