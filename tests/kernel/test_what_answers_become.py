@@ -306,3 +306,19 @@ def test_a_probe_is_asked_about_the_call_and_not_at_all_where_it_cannot_be() -> 
     scope = {"tool": "check", "arguments": {}, "environment": "test", "revision": "abc"}
     assert events[0] == evidence("pass", "`t` passed", scope=scope)
     assert judged("t", verifier, run, ToolResult(GOOD), {}, rules, NOW) == ("pass", "`t` passed")
+
+
+def test_a_verifier_may_ask_what_time_it_is() -> None:
+    late = "now >= timestamp('2027-01-15T08:00:00Z')"
+    verifier = {
+        "probe": {"tool": "check", "arguments_from": {"late": late}}, "pass": [late], "scope_from": {"late": late},
+    }  # fmt: skip
+    rules = world.rules(verifiers={"t": verifier}, transitions=[{"name": "w", "tools": ["*"], "verify": "t"}])
+    run = run_of(rules, receipt())
+    asked = question(run, ATTEMPT, rules)
+    assert asked is not None
+    for now, is_late in ((NOW, True), (NOW - timedelta(seconds=1), False)):
+        (found,) = settle(run, asked, OK, ANSWER, {}, rules, started_at=NOW, duration_s=0.5, now=now)
+        assert isinstance(found, EvidenceRecorded)
+        assert found.verdict == ("pass" if is_late else "fail")
+        assert found.scope == {"tool": "check", "arguments": {"late": is_late}, "late": is_late}

@@ -62,6 +62,14 @@ GUESSES: dict[str, tuple[Tool, dict[str, Any], tuple[str, str, str], dict[str, s
         annotated(schema={"properties": {"x": {}, "SQL": {}}}), {}, ("destructive", "none", "no"),
         {"effect": "its argument `SQL` may say anything", "idempotency": "nothing says that twice is as once",
          "reversible": "nothing says how to undo it"}),
+    "arguments that are no program": (
+        annotated(schema={"properties": {"path": {}, "SQLs": {}}}), {}, ("write", "none", "no"),
+        {"effect": "nothing says that it only reads", "idempotency": "nothing says that twice is as once",
+         "reversible": "nothing says how to undo it"}),
+    "a schema that is none": (
+        annotated(schema={"properties": ["sql"]}), {}, ("write", "none", "no"),
+        {"effect": "nothing says that it only reads", "idempotency": "nothing says that twice is as once",
+         "reversible": "nothing says how to undo it"}),
     "a name that looks like another": (
         annotated("l\u043eok"), {}, ("destructive", "none", "no"),
         {"effect": "its name may look like another one", "idempotency": "nothing says that twice is as once",

@@ -280,3 +280,12 @@ async def test_a_call_whose_cost_cannot_be_told_is_refused(amount: Any) -> None:
         assert refused(await it.call("pay", {"amount": amount})) == ("denied", "pay")
         assert refused(await it.call("pay", {})) == ("denied", "pay")
         assert await stands(it, "cost") == 0
+
+
+async def test_what_a_call_costs_is_counted_where_its_budget_only_observes() -> None:
+    async with house(**COSTLY, mode="observe", budgets={"cost": 1}) as it:
+        shown = await it.call("pay", {"amount": 4000.0})
+        assert shown.record is not None
+        assert shown.record["would_refuse"] == ["budget"]
+        assert (await it.book.state_of("run_1")).spent.cost == 40_000_000
+        assert await stands(it, "cost") == 40_000_000
