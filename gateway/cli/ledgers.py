@@ -17,7 +17,7 @@ from gateway.outbound.ids import id_maker
 from gateway.outbound.ledger import open_ledger
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
 from gateway.runtime.book import Book, Options
-from gateway.runtime.policies import Policies
+from gateway.runtime.policies import Policies, PolicyMissing
 from gateway.settings import default_ledger_url
 
 LedgerOption = Annotated[
@@ -49,7 +49,7 @@ def with_ledger(url: str | None, work: Callable[[Ledger], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(run())
-    except (NotOurLedger, LedgerUnavailable, ValueError) as error:
+    except (NotOurLedger, LedgerUnavailable, PolicyMissing, ValueError) as error:
         fail(str(error))
 
 

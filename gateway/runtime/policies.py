@@ -11,6 +11,7 @@ from gateway.kernel.rules import Rules, compile_rules
 from gateway.model.canonical import Digest, digest_bytes, dump_bytes, parse
 from gateway.model.flaws import Kind, Place
 from gateway.model.policy import Policy
+from gateway.model.policy.older import newer
 from gateway.model.tool import Tool
 from gateway.ports import Ledger
 
@@ -126,7 +127,7 @@ class Policies:
         if body is None:
             raise PolicyMissing(f"the policy `{cited}` is not loaded, and its text is not in the ledger")
         try:
-            rules = compile_rules(Policy.model_validate(parse(body)), cited)
+            rules = compile_rules(Policy.model_validate(newer(parse(body))), cited)
         except ValueError as error:
             raise PolicyMissing(f"the policy `{cited}` is in the ledger, but not in our language: {error}") from error
         return self._rules.setdefault(cited, rules)
