@@ -16,7 +16,7 @@ from gateway.kernel.reduce import joined
 from gateway.kernel.values import values_of
 from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect, Outcome, Reservation
-from gateway.model.policy import MAX_COST, Transition, micro
+from gateway.model.policy import MAX_COST, Mode, Transition, micro
 from gateway.model.run import AttemptState, Tracked
 
 _CLEAR = always("holds")
@@ -100,7 +100,10 @@ def _told_cost(case: Case, formula: str) -> int | Refuse:
         return micro(float(told))
     why = told.reason if isinstance(told, Undecided) else "it gives no amount"
     name = case.transition.name if case.transition is not None else ""
-    return Refuse(f"what this call costs, `{formula}`, cannot be told: {why}", rule=name)
+    # Where an account binds that the cost would be taken from, no policy that only observes may spare it.
+    binds = any(one.limits["cost"] is not None and not case.observes(one.about.mode) for one, _ in case.accounts)
+    mode: Mode | None = "enforce" if binds else None
+    return Refuse(f"what this call costs, `{formula}`, cannot be told: {why}", rule=name, mode=mode)
 
 
 def _payable(case: Case) -> Pass | Refuse:

@@ -289,3 +289,20 @@ async def test_what_a_call_costs_is_counted_where_its_budget_only_observes() -> 
         assert shown.record["would_refuse"] == ["budget"]
         assert (await it.book.state_of("run_1")).spent.cost == 40_000_000
         assert await stands(it, "cost") == 40_000_000
+
+
+async def test_what_a_call_costs_is_told_to_an_account_that_binds_whatever_only_observes() -> None:
+    pay = {"name": "pay", "tools": ["pay"], "charge": {"cost_from": "args.amount"}}
+    strict = {"mode": "enforce", "limit": {"cost": 5}}
+    async with house(mode="observe", transitions=[pay], accounts={"strict": strict}) as it:
+        assert refused(await it.call("pay", {"amount": "5"})) == ("denied", "pay")
+        assert refused(await it.call("pay", {"amount": -5})) == ("denied", "pay")
+        assert refused(await it.call("pay", {"amount": 5})) is None
+    async with house(mode="observe", transitions=[pay], accounts={"soft": {"limit": {"cost": 5}}}) as it:
+        assert refused(await it.call("pay", {"amount": "5"})) is None
+
+
+async def test_no_cost_is_so_small_that_it_is_none() -> None:
+    async with house(tools={"pay": {"effect": "write", "cost": 0.0000004}}, budgets={"cost": 0.000002}) as it:
+        found = [refused(await it.call("pay", {"n": n})) for n in range(3)]
+        assert found == [None, None, ("budget_exhausted", "budgets.cost")]

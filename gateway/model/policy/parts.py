@@ -1,6 +1,6 @@
 """The words that all parts of a policy share."""
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -61,5 +61,5 @@ UNITS = ("calls", "mutations", "tokens", "cost", "reviews")
 
 
 def micro(cost: float) -> int:
-    """The cost in millionths, exactly as it is written."""
-    return int((Decimal(repr(cost)) * 1_000_000).to_integral_value())
+    """The cost in millionths, exactly as it is written; a part of one counts as one, so that no cost is none."""
+    return int((Decimal(repr(cost)) * 1_000_000).to_integral_value(ROUND_CEILING))
