@@ -55,8 +55,8 @@ class Spend(Part):
     cost: Cost | None = None
     """The tool's own where not said."""
     cost_from: Formula | None = None
-    """In its place, a CEL expression over `args` and `values` that gives the cost: `args.amount / 100.0`. A call whose
-    cost cannot be told, or is below 0, is refused."""
+    """In its place, a CEL expression over `args` and `values` that gives the cost: `double(args.amount) / 100.0`. A
+    call whose cost cannot be told, or is below 0, is refused."""
 
 
 class ApprovalRule(Part):
