@@ -52,6 +52,7 @@ MANY = settings(
 
 PHASES = ("one", "two")
 AUTHORITIES = ("a", "b")
+GRANTS: list[dict[str, Any]] = [{"roles": ["a"], "authority": ["a"]}, {"scopes": ["b"], "authority": ["b"]}]
 NAMES = ("read", "write", "pay")
 VERIFIER = {"probe": {"tool": "check"}, "pass": ["result.isError == false"]}
 PLAIN = (
@@ -151,7 +152,7 @@ def policies(
         "mode": draw(st.sampled_from(["enforce", "enforce", "observe"])),
         "phases": {"one": {}, "two": draw(few(ends=st.just("infeasible")))},
         "tools": {name: draw(TOOL) for name in ("read", "write")} | {"pay": {"effect": "write"}},
-        "grants": [{"roles": [name], "authority": [name]} for name in AUTHORITIES],
+        "grants": GRANTS,
         "transitions": draw(transitions(conditions, modes)),
         "forbid": [one | {"name": f"f{at}"} for at, one in enumerate(forbidden)],
         "verifiers": {"t": VERIFIER, "u": VERIFIER},
@@ -175,17 +176,18 @@ ARGUMENTS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 KEYS = st.sampled_from([None, None, Key(KeySource.CALL_ID, "c1"), Key(KeySource.CALLER, "mine")])
 
 
-@st.composite
-def principals(draw: st.DrawFn) -> Principal:
-    """The user of the run, with some of all roles."""
-    return Principal(id="local:user", roles=frozenset(draw(some((*AUTHORITIES, "boss"), 3))))
+def user(held: frozenset[str]) -> Principal:
+    """The user of the run, with the roles and scopes that give this authority."""
+    return Principal(id="local:user", roles=held - {"b"}, scopes=held & {"b"})
 
 
 @st.composite
 def proposals(draw: st.DrawFn, arguments: st.SearchStrategy[dict[str, Any]] = ARGUMENTS) -> Proposal:
     """One call."""
     made = world.proposal(draw(st.sampled_from(NAMES)), draw(arguments), key=draw(KEYS))
-    return replace(made, principal=draw(principals()), reported_tokens=draw(st.integers(0, 9)))
+    return replace(
+        made, principal=user(frozenset(draw(some((*AUTHORITIES, "boss"), 3)))), reported_tokens=draw(st.integers(0, 9))
+    )
 
 
 @dataclass

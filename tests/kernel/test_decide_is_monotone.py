@@ -20,7 +20,6 @@ from gateway.kernel.rules import Rules, compile_rules
 from gateway.model.canonical import digest
 from gateway.model.events import IntentRecorded, Verdict
 from gateway.model.policy import UNITS
-from gateway.model.principal import Principal
 from gateway.model.run import Run
 from tests import world
 from tests.kernel import made
@@ -52,14 +51,14 @@ def no_more(less: Verdict, more: Verdict) -> None:
 
 
 LAXER_LATER: dict[str, Any] = {
-    "grants": [{"roles": [name], "authority": [name]} for name in made.AUTHORITIES],
+    "grants": made.GRANTS,
     "transitions": [{"name": "t0", "tools": ["*"], "authority": ["a"], "approval": {}}, {"name": "t1", "tools": ["*"]}],
 }
 
 
-def with_roles(run: Run, rules: Rules, told: made.Seen, at: float, roles: frozenset[str]) -> Verdict:
-    """The verdict about a payment by the user of the run with these roles."""
-    proposed = world.proposal("pay", {"n": 2, "to": "x"}, principal=Principal(id="local:user", roles=roles))
+def holding(run: Run, rules: Rules, told: made.Seen, at: float, held: frozenset[str]) -> Verdict:
+    """The verdict about a payment by the user of the run with this authority."""
+    proposed = world.proposal("pay", {"n": 2, "to": "x"}, principal=made.user(held))
     return made.judge(run, proposed, rules, told, at)
 
 
@@ -75,11 +74,11 @@ def test_fewer_roles_grants_or_scopes_never_allow_more(data: Any, fields: dict[s
         life, told = data.draw(made.lives(rules)), data.draw(made.seen())
         many = frozenset(data.draw(made.some(made.AUTHORITIES)))
         few = frozenset(data.draw(made.some(tuple(sorted(many))))) if many else many
-    less = with_roles(life.run, rules, told, life.at, few)
-    no_more(less, with_roles(life.run, rules, told, life.at, many))
-    granted = [grant for grant in fields["grants"] if few.issuperset(grant["roles"])]
-    no_more(with_roles(life.run, compiled(fields | {"grants": granted}), told, life.at, many), less)
-    no_more(less, with_roles(life.run, compiled(fields | {"grants": granted}), told, life.at, many))
+    less = holding(life.run, rules, told, life.at, few)
+    no_more(less, holding(life.run, rules, told, life.at, many))
+    granted = [grant for grant in fields["grants"] if few.issuperset(grant["authority"])]
+    no_more(holding(life.run, compiled(fields | {"grants": granted}), told, life.at, many), less)
+    no_more(less, holding(life.run, compiled(fields | {"grants": granted}), told, life.at, many))
 
 
 @st.composite
@@ -88,7 +87,7 @@ def ranked(draw: st.DrawFn) -> dict[str, Any]:
     those = draw(made.transitions(made.PLAIN[:2], ()).filter(lambda those: len(those) > 1))
     kept = ("when", "preconditions", "approval", "charge", "retry", "max_attempts")
     return {
-        "grants": LAXER_LATER["grants"],
+        "grants": made.GRANTS,
         "verifiers": {"t": made.VERIFIER, "u": made.VERIFIER},
         "budgets": draw(made.LIMITS),
         "transitions": [
@@ -109,7 +108,7 @@ def test_of_any_two_principals_the_one_with_more_authority_may_no_less(
 ) -> None:
     rules = compiled(fields)
     life, told = data.draw(made.lives(rules, 2)), data.draw(made.seen())
-    found = {held: with_roles(life.run, rules, told, life.at, held) for held in EACH}
+    found = {held: holding(life.run, rules, told, life.at, held) for held in EACH}
     for few in EACH:
         for many in EACH:
             if few < many:

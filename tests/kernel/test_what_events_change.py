@@ -166,6 +166,13 @@ def _intent(run: Run, rules: Rules, **changes: Any) -> IntentRecorded:
     return verdict.model_copy(update={"reported_tokens": 7} | changes)
 
 
+def test_equal_intents_are_counted_and_the_latest_is_known() -> None:
+    run, rules = opened()
+    intent = _intent(run, rules)
+    again = intent.model_copy(update={"attempt": "run_1.3"})
+    assert changed(run, intent, again)["equals"] == {joined("write", WRITE.arguments_digest): ("run_1.3", 2)}
+
+
 def test_an_intent_that_may_move_the_phase_is_known_as_such_and_a_read_writes_nothing() -> None:
     run, rules = opened()
     for moves in ({"target": "two"}, {"verifier": "t"}):
@@ -173,7 +180,7 @@ def test_an_intent_that_may_move_the_phase_is_known_as_such_and_a_read_writes_no
     proof = EvidenceRecorded(verifier="t", verdict="pass", says="x", started_at=NOW, after=1)
     proven = world.after(run, proof)
     intent = _intent(run, rules, attempt="run_1.3")
-    assert not changed(proven, intent)["evidence"]["t"].fresh
+    assert changed(proven, intent)["evidence"]["t"].fresh is False
     read = changed(proven, intent.model_copy(update={"effect": Effect.READ}))
     assert {"wrote", "evidence"}.isdisjoint(read)
 
@@ -254,6 +261,9 @@ def test_an_unknown_or_suspended_attempt_stays_unsettled() -> None:
     assert changed(sent(SUSPENDED), RESUMED)["reported_tokens"] == 7
 
 
+UNINTENDED = "record `run_1#3` speaks of attempt `run_1.9`, which was never intended"
+
+
 def test_what_cannot_follow_says_which_record_and_why() -> None:
     run = sent()
     misplaced = Record(run="run_1", seq=9, at=NOW, previous=run.head, event=receipt())
@@ -263,7 +273,10 @@ def test_what_cannot_follow_says_which_record_and_why() -> None:
     for before, event, why in (
         (over, _moved(), "record `run_1#4`: `phase.moved` cannot happen in a run that is stopped"),
         (run, _moved("gone"), "record `run_1#3` moves from `gone`, the run is in `open`"),
-        (run, receipt("run_1.9"), "record `run_1#3` speaks of attempt `run_1.9`, which was never intended"),
+        (run, receipt("run_1.9"), UNINTENDED),
+        (run, AttemptUnsent(attempt="run_1.9", reason="t"), UNINTENDED),
+        (run, OutcomeDelivered(attempt="run_1.9"), UNINTENDED),
+        (run, _intent(*opened()), "attempt `run_1.2` was intended twice"),
         (run, REFUTED, "record `run_1#3`: `attempt.refuted` cannot happen to a open attempt"),
     ):
         with pytest.raises(CorruptLedger) as caught:

@@ -79,19 +79,21 @@ def survivor(module: str, name: str) -> Survivor:
 def report(modules: list[str]) -> int:
     """Says how many there are of each kind, and which survivors are not judged; 1 if there are such."""
     counts: dict[str, Counter[str]] = {}
-    known, unjudged = judged(), 0
+    known, survived, unjudged = judged(), set[Survivor](), 0
     for data, name, code in found(f"gateway.kernel.{module}.*" for module in modules):
         path = str(data.path)
         fate = "survived" if code in SURVIVED else "timed out" if code in TIMEOUT else "killed"
         counts.setdefault(path, Counter())["not run" if code is None else fate] += 1
-        if code in SURVIVED and known.pop(one := survivor(path, name), None) is None:
-            unjudged += 1
-            print(f"{path} {name.rpartition('_')[2]}\n- {one[1]}: `` {one[2]} `` => `` {one[3]} ``")
+        if code in SURVIVED:
+            survived.add(one := survivor(path, name))
+            if one not in known:
+                unjudged += 1
+                print(f"{name}, not judged, in {path}:\n- {one[1]}: `` {one[2]} `` => `` {one[3]} ``")
     for path, by_fate in sorted(counts.items()):
         print(f"{path}: {by_fate.total()} mutants; {', '.join(f'{n} {fate}' for fate, n in sorted(by_fate.items()))}")
     for one, line in known.items():
-        if one[0] in counts:
-            print(f"{one[0]}: judged, and not among the survivors\n{line}")
+        if one[0] in counts and one not in survived:
+            print(f"judged, and not among the survivors of {one[0]}:\n{line}")
     return 1 if unjudged else 0
 
 
