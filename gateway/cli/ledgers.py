@@ -1,8 +1,6 @@
 """What the reading and deciding commands share: the ledger's address, opened and closed around one command."""
 
 import asyncio
-import getpass
-import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from gateway.model.events import Who
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.ids import id_maker
 from gateway.outbound.ledger import open_ledger
+from gateway.outbound.system_account import system_account
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
 from gateway.runtime.book import Book, Options
 from gateway.runtime.policies import Policies, PolicyMissing
@@ -78,12 +77,4 @@ def reviewer(roles: Sequence[str] = ()) -> Who:
 
     Whoever can write the ledger can say anything in it; a role that is stated here is recorded, not proven.
     """
-    return Who(tenant="local", id=f"local:{account()}", roles=("owner", *roles))
-
-
-def account() -> str:
-    """The account's name, or its number where it has none."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
+    return Who(tenant="local", id=f"local:{system_account()}", roles=("owner", *roles))

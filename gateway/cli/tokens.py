@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.ledgers import account, fail, with_ledger
+from gateway.cli.ledgers import fail, with_ledger
 from gateway.model.principal import Parent, Principal
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.ids import id_maker
+from gateway.outbound.system_account import system_account
 from gateway.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Runs and who may work in them.")
@@ -53,7 +54,9 @@ def open_(
         if not found:
             fail(f"no run `{parent}` is in the ledger; a run is there from its first call on", code=2)
     passed_on = Parent(parent, frozenset(authority) if authority else None) if parent is not None else None
-    who = Principal(principal or f"local:{account()}", roles=frozenset(role or ()), scopes=frozenset(scope or ()))
+    who = Principal(
+        principal or f"local:{system_account()}", roles=frozenset(role or ()), scopes=frozenset(scope or ())
+    )
     expires_at = now + hours * 3600
     token = mint(key, run=run, principal=who, workflow=workflow, expires_at=expires_at, now=now, parent=passed_on)
     until = datetime.fromtimestamp(expires_at, UTC).isoformat(timespec="seconds")

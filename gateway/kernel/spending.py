@@ -222,7 +222,7 @@ _UNCONDITIONAL = always("preconditions")
 def preconditions(case: Case) -> Step:
     """What the transition wants to be true of the world was looked at now, and is."""
     wanted = case.transition.preconditions if case.transition is not None else ()
-    if not wanted or case.transition is None:
+    if not wanted or case.transition is None or _awaits(case, case.transition):
         return _UNCONDITIONAL
     unasked = tuple(name for name in wanted if name not in case.observed.probes)
     if unasked:
@@ -244,6 +244,18 @@ def preconditions(case: Case) -> Step:
     return Refuse(failed.says, rule=case.transition.name, inputs=inputs, final=final, mode=mode)
 
 
+def _awaits(case: Case, transition: Transition) -> bool:
+    """Whether a person has still to answer about this very call: until then it is not sent, and nothing is probed."""
+    if transition.approval is None:
+        return False
+    found = case.run.approvals.get(case.run.actions.get(_action(case), ""))
+    return found is not None and found.used_by is None and found.rule == transition.name and pending(found, case.now)
+
+
+def _action(case: Case) -> Digest:
+    return action_digest(case.proposal, case.observed.definition, case.rules.digest)
+
+
 _UNATTENDED = always("approval")
 
 
@@ -252,7 +264,7 @@ def approval(case: Case) -> Step:
     transition = case.transition
     if transition is None or transition.approval is None or not _asks(case, transition):
         return _UNATTENDED
-    action = action_digest(case.proposal, case.observed.definition, case.rules.digest)
+    action = _action(case)
     found = case.run.approvals.get(case.run.actions.get(action, ""))
     if found is None or found.used_by is not None:
         return _ask(case, transition, action)

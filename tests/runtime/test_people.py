@@ -80,3 +80,18 @@ async def test_a_budget_of_reviews_that_only_observes_spares_nobody_who_binds() 
         assert refused(await it.call("write")) == ("needs_approval", "ask")
     async with house(budgets={"reviews": 0}, transitions=[ask | {"mode": "observe"}]) as it:
         assert refused(await it.call("write")) is None, "nobody is asked, so nothing is spent"
+
+
+async def test_while_a_person_has_still_to_answer_no_precondition_is_asked_again() -> None:
+    fields: dict[str, Any] = {
+        "verifiers": {"fine": {"probe": {"tool": "check"}, "pass": ["result.isError != true"]}},
+        "transitions": [{"name": "ask", "tools": ["write"], "preconditions": ["fine"], "approval": {}}],
+    }
+    fields["verifiers"]["fine"]["pass"] = ["has(result.content)"]
+    async with house(**fields) as it:
+        for _ in range(3):
+            assert refused(await it.call("write", {"n": 1})) == ("needs_approval", "ask")
+        assert [one.tool.name for one in it.upstreams.sent] == ["check"]
+        await decide(it, "local:boss")
+        assert refused(await it.call("write", {"n": 1})) is None
+        assert [one.tool.name for one in it.upstreams.sent] == ["check", "check", "write"]

@@ -9,8 +9,6 @@ connection of a modern client]:
     none of them        a default run for each principal and client process, a new one after half an idle hour
 """
 
-import os
-import pwd
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from gateway.inbound.mcp.ports import Gate
 from gateway.inbound.mcp.tokens import BadToken, RunToken, verify
 from gateway.model.canonical import dump
 from gateway.model.principal import Principal
+from gateway.outbound.system_account import system_account
 from gateway.ports import Clock
 
 RUN_HEADER = "Counterfoil-Run"
@@ -57,13 +56,8 @@ class NotLetIn(Exception):
 
 
 def local_user() -> Principal:
-    """The account that this process runs under; from the system, since variables such as `USER` can say anything."""
-    uid = os.getuid()
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:  # a container's bare number
-        name = str(uid)
-    return Principal(f"local:{name}")
+    """The account that this process runs under."""
+    return Principal(f"local:{system_account()}")
 
 
 def run_token(headers: Headers, segment: str | None, key: bytes | None, now: float) -> RunToken | None:
