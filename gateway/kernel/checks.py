@@ -348,6 +348,7 @@ def weighed(case: Case, values: Activation) -> Iterator[Weighed]:
             yield Weighed(transition, _lacks(case, lacking), met=True)
         elif stricter is not None:
             less = f"`{transition.name}` asks less than `{stricter[0].name}`: {stricter[1]}"
+            barred.append((transition, less))  # else who has more authority would come to one that asks more
             yield Weighed(transition, less, met=True)
         else:
             yield Weighed(transition, None, met=True)

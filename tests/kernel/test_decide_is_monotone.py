@@ -115,6 +115,24 @@ def test_of_any_two_principals_the_one_with_more_authority_may_no_less(
                 no_more(found[few], found[many])
 
 
+def test_a_transition_that_is_kept_back_keeps_back_those_that_ask_less_than_it() -> None:
+    """Else whoever may do more by `s` would come to `t`, which is never repeated, and whoever may not to `u`."""
+    those: list[dict[str, Any]] = [
+        {"name": "r", "authority": ["a"], "preconditions": ["t"]},
+        {"name": "s", "authority": ["b"], "charge": {"calls": 2}},
+        {"name": "t", "preconditions": ["t"], "retry": "never"},
+        {"name": "u", "preconditions": ["t"], "charge": {"calls": 2}},
+    ]
+    transitions = [one | {"tools": ["*"]} for one in those]
+    rules = compiled({"grants": made.GRANTS, "verifiers": {"t": made.VERIFIER}, "transitions": transitions})
+    life = made.Life(world.opened(rules))
+    life.goes_on(holding(life.run, rules, made.Seen(), life.at, frozenset("a")))
+    for kind in ("receipt.recorded", "outcome.delivered"):
+        life.goes_on(made.happens(life.run.attempts["run_1.2"], kind, 0, life.at))
+    found = {held: holding(life.run, rules, made.Seen(), life.at, held) for held in EACH}
+    no_more(found[EACH[0]], found[frozenset("b")])
+
+
 @MANY
 @given(data=st.data(), fields=PLAIN)
 def test_a_run_with_a_lower_ceiling_never_may_more(data: st.DataObject, fields: dict[str, Any]) -> None:
