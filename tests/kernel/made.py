@@ -41,7 +41,7 @@ from gateway.model.run import Attempt, Run, RunState, Tracked
 from gateway.model.tool import Tool
 from tests import world
 
-EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "25"))
 """Few, for every day; thousands find more."""
 MANY = settings(
     max_examples=EXAMPLES,

@@ -118,7 +118,7 @@ MISSING = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(expression=MISSING)
 def test_what_cannot_be_judged_allows_nothing_forbids_and_asks_a_person(expression: str) -> None:
     places: dict[str, dict[str, Any]] = {

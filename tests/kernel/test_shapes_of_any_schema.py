@@ -163,7 +163,7 @@ def _questions(path: tuple[str | int, ...], value: Any, *, dots: bool) -> list[s
             return [f"{spelled}.startsWith({json.dumps(value)})", f"{spelled} + 'x' != 'x'", f"{spelled} in ['x', 'y']"]
 
 
-@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow], max_examples=300, deadline=None)
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow], max_examples=150, deadline=None)
 @given(st.data())
 def test_what_decides_on_a_value_that_keeps_the_schema_is_not_refused(data: st.DataObject) -> None:
     own: dict[str, Any] = data.draw(_objects(SCHEMAS) | SCHEMAS.filter(lambda one: isinstance(one, dict)))

@@ -202,7 +202,7 @@ async def lived(mode: str, steps: list[tuple[Any, ...]]) -> list[str]:
         return await judged_again(it)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(["enforce", "observe"]), st.lists(calls | others, min_size=5, max_size=40))
 def test_every_verdict_of_any_run_is_judged_again_to_the_byte(mode: str, steps: list[tuple[Any, ...]]) -> None:
     asyncio.run(lived(mode, steps))
@@ -259,7 +259,7 @@ async def foretold(steps: list[tuple[Any, ...]], name: str, n: int | None) -> No
         assert parts <= allowed
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(calls | others.filter(lambda one: one[0] not in {"break", "answer", "policy"}), max_size=30),
     st.sampled_from(["read", "write", "pay"]),

@@ -164,7 +164,7 @@ def agrees(policy: Policy, phase: str, at: int | None) -> None:
 ARGS = st.sampled_from([{}, {"x": 1}, {"x": 2}])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(policies(expressions=RIGHT), st.sampled_from(["a", "b", "axb", "delete_a"]), PHASE, TOOLS, ARGS)
 def test_what_is_said_never_to_be_taken_is_taken_by_no_call(
     policy: Policy, name: str, phase: str, principal: str, args: dict[str, Any]
@@ -185,7 +185,7 @@ CLOSE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(CLOSE, min_size=2, max_size=4),
     st.lists(st.fixed_dictionaries({"principal": st.just("a*"), "authority": AUTHORITY}), max_size=1),
