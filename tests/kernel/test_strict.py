@@ -1,0 +1,56 @@
+"""Which of two transitions asks less of a call: what whoever lacks the authority for the one may not fall to."""
+
+from typing import Any
+
+import pytest
+
+from gateway.kernel.strict import as_strict
+from tests import world
+from tests.kernel import made
+from tests.kernel.test_decide import TOOLS
+
+ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a person is asked": ({}, {"approval": {"when": ["args.n > 1"]}}),
+    "a person is always asked": ({"approval": {"when": ["args.n > 1"]}}, {"approval": {}}),
+    "more people are asked": ({"approval": {}}, {"approval": {"quorum": 2}}),
+    "people of a role are asked": ({"approval": {}}, {"approval": {"role": "boss"}}),
+    "another than who asks is asked": ({"approval": {"self_review": True}}, {"approval": {}}),
+    "more must be true of the world": ({"preconditions": ["t"]}, {"preconditions": ["u", "t"]}),
+    "it is repeated only if it was not sent": ({}, {"retry": "unsent"}),
+    "it is never repeated": ({"retry": "unsent"}, {"retry": "never"}),
+    "it is sent a few times": ({}, {"max_attempts": 3}),
+    "it is sent fewer times": ({"max_attempts": 3}, {"max_attempts": 2}),
+    "it costs more calls": ({}, {"charge": {"calls": 2}}),
+    "it costs more mutations": ({}, {"charge": {"mutations": 2}}),
+    "it reserves tokens": ({}, {"charge": {"tokens": 2}}),
+    "it costs more": ({"charge": {"cost": 0.1}}, {"charge": {"cost": 0.2}}),
+    "it refuses": ({"mode": "observe"}, {"mode": "enforce"}),
+}
+
+
+@pytest.mark.parametrize("what", ROWS)
+def test_what_asks_for_more_is_as_strict_as_what_asks_for_less_and_not_the_other_way(what: str) -> None:
+    told = [{"name": f"t{at}", "tools": ["pay"]} | one for at, one in enumerate(ROWS[what])]
+    rules = world.rules(transitions=told, verifiers={"t": made.VERIFIER, "u": made.VERIFIER})
+    lax, strict = rules.policy.transitions
+    ruled = rules.ruled(TOOLS["pay"])
+    assert as_strict(strict, lax, ruled)
+    assert not as_strict(lax, strict, ruled)
+    assert as_strict(lax, lax, ruled)
+    assert as_strict(strict, strict, ruled)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"when": ["args.n > 1"]}, {"when": ["args.n > 2"]}),
+        ({"role": "boss"}, {"role": "peer"}),
+        ({"role": "boss"}, {"quorum": 2}),
+    ],
+)
+def test_of_two_that_ask_other_people_or_in_other_cases_neither_is(one: dict[str, Any], other: dict[str, Any]) -> None:
+    told = [{"name": f"t{at}", "tools": ["pay"], "approval": each} for at, each in enumerate((one, other))]
+    rules = world.rules(transitions=told)
+    first, second = rules.policy.transitions
+    ruled = rules.ruled(TOOLS["pay"])
+    assert (as_strict(first, second, ruled), as_strict(second, first, ruled)) == (False, False)
