@@ -10,8 +10,8 @@ from hypothesis import settings
 from tests import real_servers
 
 # Speed is measured by tests/bench, beside something, and not here. Few examples for every day; thousands find more.
-EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "50"))
-settings.register_profile("counterfoil", deadline=None, max_examples=EXAMPLES)
+TRIES = int(os.environ.get("PROPERTY_EXAMPLES", "50"))
+settings.register_profile("counterfoil", deadline=None, max_examples=TRIES)
 settings.load_profile("counterfoil")
 
 SERVERS = Path(__file__).parent / "servers"
