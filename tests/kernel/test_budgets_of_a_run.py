@@ -6,6 +6,7 @@ import pytest
 from rpds import HashTrieMap
 
 from gateway.model.events import Charge, IntentRecorded
+from gateway.model.policy import MAX_COST
 from tests import world
 from tests.kernel import made
 from tests.kernel.test_decide import with_write
@@ -60,3 +61,47 @@ def test_of_several_that_may_move_the_phase_the_earliest_is_waited_for() -> None
         those = {name: first._replace(id=name, seq=1 if name == earliest else 9) for name in "abc"}
         found = said(made.judge(run._replace(moving=HashTrieMap(those)), PAY, rules, made.Seen(), world.T0))
         assert found["attempt"] == earliest
+
+
+def costly(formula: str, amount: Any, **budgets: Any) -> Any:
+    """The verdict about a call whose cost its arguments tell."""
+    told = [{"name": "w", "tools": ["*"], "charge": {"cost_from": formula}}]
+    rules = world.rules(transitions=told, budgets=budgets)
+    given = {} if amount is None else {"amount": amount}
+    return made.judge(world.opened(rules), world.proposal("pay", given), rules, made.Seen(), world.T0)
+
+
+@pytest.mark.parametrize(("amount", "cost"), [(0, 0), (0.5, 500_000), (MAX_COST, MAX_COST * 1_000_000)])
+def test_a_call_costs_what_its_formula_gives(amount: Any, cost: int) -> None:
+    found = costly("args.amount", amount)
+    assert isinstance(found, IntentRecorded)
+    assert found.charge.cost == cost
+
+
+@pytest.mark.parametrize(
+    ("amount", "why"),
+    [(-1, "it gives no amount"), (True, "it gives no amount"), ("1", "it gives no amount"),
+     (MAX_COST + 1, "it gives no amount"), (None, "`args.amount` is missing")],
+)  # fmt: skip
+def test_what_cannot_be_told_of_a_cost_is_not_sent(amount: Any, why: str) -> None:
+    told = said(costly("args.amount", amount))
+    assert told["reason"] == f"what this call costs, `args.amount`, cannot be told: {why}"
+    assert (told["check"], told["rule"]) == ("budget", "w")
+
+
+def test_a_person_is_asked_only_where_the_conditions_of_asking_hold_or_cannot_be_judged() -> None:
+    ask = {"name": "ask", "tools": ["*"], "approval": {"when": ["args.n > 1"]}}
+    rules = world.rules(transitions=[ask])
+    run = world.opened(rules)
+    for given, kind in (({"n": 2}, "approval.requested"), ({"n": 1}, "intent.recorded"), ({}, "approval.requested")):
+        assert made.judge(run, world.proposal("pay", given), rules, made.Seen(), world.T0).kind == kind
+
+
+def test_whether_a_person_is_only_observed_hangs_on_no_review_that_is_left() -> None:
+    ask = {"name": "ask", "tools": ["*"], "approval": {}, "mode": "observe"}
+    rules = world.rules(transitions=[ask], budgets={"reviews": 0}, accounts={"p": {"limit": {"reviews": 0}}})
+    found = made.judge(world.opened(rules), PAY, rules, made.Seen(), world.T0)
+    assert isinstance(found, IntentRecorded)
+    last = found.checks[-1]
+    assert (found.waived, last.rule) == (("approval",), "ask")
+    assert str(last.inputs["action"]).startswith("c1:")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gateway.kernel.rules import compensation_of
 from gateway.kernel.strict import as_strict
 from tests import world
 from tests.kernel import made
@@ -54,3 +55,35 @@ def test_of_two_that_ask_other_people_or_in_other_cases_neither_is(one: dict[str
     first, second = rules.policy.transitions
     ruled = rules.ruled(TOOLS["pay"])
     assert (as_strict(first, second, ruled), as_strict(second, first, ruled)) == (False, False)
+
+
+def test_each_transition_that_gives_way_says_to_which_and_why() -> None:
+    told = [
+        {"name": "r", "tools": ["*"], "authority": ["a"], "approval": {}},
+        {"name": "s", "tools": ["*"], "charge": {"calls": 2}},
+        {"name": "t", "tools": ["*"]},
+        {"name": "u", "tools": ["*"], "when": ["args.n > 9"]},
+    ]
+    rules = world.rules(transitions=told)
+    found = made.judge(world.opened(rules), world.proposal("pay", {"n": 1}), rules, made.Seen(), world.T0)
+    lacks = "`local:user` lacks the authority `a`"
+    assert found.checks[-1].inputs["unmet"] == {
+        "r": lacks,
+        "s": f"`s` asks less than `r`: {lacks}",
+        "t": f"`t` asks less than `r`: {lacks}",
+        "u": "the condition `args.n > 9` does not hold",
+    }
+
+
+def test_what_undoes_a_call_is_what_its_transition_says_or_else_its_tool() -> None:
+    policy = world.policy(
+        tools={"x": {}, "p*": {"compensation": {"tool": "undo"}}, "*": {"compensation": {"tool": "never"}}},
+        transitions=[
+            {"name": "a", "tools": ["*"], "compensation": {"tool": "own"}},
+            {"name": "b", "tools": ["*"]},
+        ],
+    )
+    asked = [("pay", "a"), ("pay", "b"), ("pay", None), ("x", "b"), ("x", "a")]
+    undone = [compensation_of(policy, *one) for one in asked]
+    assert [one.tool if one is not None else None for one in undone] == ["own", "undo", "undo", None, "own"]
+    assert compensation_of(world.policy(tools={}), "pay", "gone") is None
