@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from rpds import HashTrieMap
 
-from gateway.model.events import Charge, IntentRecorded
+from gateway.kernel.approve import answer
+from gateway.model.events import ApprovalRequested, Charge, IntentRecorded, Who
 from gateway.model.policy import MAX_COST
+from gateway.model.record import utc
 from tests import world
 from tests.kernel import made
 from tests.kernel.test_decide import with_write
@@ -105,3 +107,20 @@ def test_whether_a_person_is_only_observed_hangs_on_no_review_that_is_left() -> 
     last = found.checks[-1]
     assert (found.waived, last.rule) == (("approval",), "ask")
     assert str(last.inputs["action"]).startswith("c1:")
+
+
+def test_what_a_formula_gave_is_charged_whatever_is_asked_after_it() -> None:
+    transition = {"name": "w", "tools": ["*"], "charge": {"cost_from": "args.amount"}}
+    pay = world.proposal("pay", {"amount": 2})
+    rules = world.rules(transitions=[transition | {"approval": {}}])
+    asked = made.judge(world.opened(rules), pay, rules, made.Seen(), world.T0)
+    assert isinstance(asked, ApprovalRequested)
+    run, boss = world.after(world.opened(rules), asked), Who(tenant="local", id="local:boss")
+    yes = answer(run, asked.approval, asked.action, approve=True, by=boss, reason="", now=utc(world.T0))
+    approved = made.judge(world.after(run, yes), pay, rules, made.Seen(), world.T0)
+    looked = transition | {"preconditions": ["t"], "mode": "observe"}
+    lax = world.rules(transitions=[looked], verifiers={"t": made.VERIFIER})
+    waived = made.judge(world.opened(lax), pay, lax, made.Seen(probes="fail"), world.T0)
+    for found in (approved, waived):
+        assert isinstance(found, IntentRecorded)
+        assert found.charge.cost == 2_000_000
