@@ -94,7 +94,8 @@ class Transition(Part):
     """Verifiers that are asked afresh before the call is sent, and must pass. What happens between their answer and the
     call is not seen."""
     authority: tuple[Authority, ...] = ()
-    """What the principal must hold, by the policy's grants."""
+    """What the principal must hold, by the policy's grants. Who lacks it comes to a later transition only if that one
+    asks for as much."""
     charge: Spend = Spend()
     """What it takes from the budgets."""
     timeout_s: float | None = Field(default=None, gt=0, le=86_400)
