@@ -1,7 +1,7 @@
 """(case, charge) -> what is reserved on accounts that many runs share. Whose account it is, and which window of it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,8 +27,11 @@ from gateway.model.proposal import Proposal
 from gateway.model.run import Run
 from gateway.model.trusted import trusted
 
+MAX_KEPT = 4_096
+"""Of what is found out about accounts and kept: their keys, and what charges take from them."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Shared:
     """An account rule that a tool falls under."""
 
@@ -39,17 +42,24 @@ class Shared:
     about: AccountRule
     limits: Mapping[str, int | None]
     """By unit, as `limits_of`."""
+    limited: tuple[tuple[str, int], ...]
+    """Of them those that there are."""
+    measures: bool
+    """Whether tokens count, which are known only afterwards: they are limited, or nothing is."""
+    _keys: dict[tuple[str, str, str], str] = field(default_factory=dict, repr=False)
+    """By tenant, principal and window, of an account that hangs on no argument."""
 
-    @property
-    def measures(self) -> bool:
-        """Whether tokens count, which are known only afterwards: they are limited, or nothing is."""
-        return self.limits["tokens"] is not None or all(limit is None for limit in self.limits.values())
+
+def _shared(name: str, rule: str, about: AccountRule) -> Shared:
+    limits = limits_of(about.limit)
+    limited = limited_by(limits)
+    return Shared(name, rule, about, limits, limited, limits["tokens"] is not None or not limited)
 
 
 def accounts_for(policy: Policy, tool: Registered) -> tuple[Shared, ...]:
     """The accounts that calls of this tool are counted on, its registry entry's rate among them."""
     found = [
-        Shared(name, account_rule(name), about, limits_of(about.limit))
+        _shared(name, account_rule(name), about)
         for name, about in policy.accounts.items()
         if any(names(pattern, tool.tool.name) for pattern in about.tools)
         and (not about.effect or tool.effect in about.effect)
@@ -57,12 +67,24 @@ def accounts_for(policy: Policy, tool: Registered) -> tuple[Shared, ...]:
     rate = tool.rule.rate
     if rate is not None and tool.pattern is not None:
         about = AccountRule(per=(*rate.by, "tool"), window=rate.per, limit=Limits(calls=rate.calls))
-        found.append(Shared(tool.pattern, rate_rule(tool.pattern), about, limits_of(about.limit)))
+        found.append(_shared(tool.pattern, rate_rule(tool.pattern), about))
     return tuple(found)
 
 
 def account_of(shared: Shared, proposal: Proposal, tool: Registered, workflow: str, salt: bytes, now: datetime) -> str:
     """The key of the account that the proposal falls under, in the window that is now."""
+    asked = (proposal.principal.tenant, proposal.principal.id, _window(shared.about.window, now))
+    known = shared._keys.get(asked)  # noqa: SLF001 - its own, found out late
+    if known is None:
+        known = _account_of(shared, proposal, tool, workflow, salt, asked[2])
+        if not any(part.startswith("args.") for part in shared.about.per):
+            if len(shared._keys) >= MAX_KEPT:  # noqa: SLF001
+                shared._keys.clear()  # noqa: SLF001
+            shared._keys[asked] = known  # noqa: SLF001
+    return known
+
+
+def _account_of(shared: Shared, proposal: Proposal, tool: Registered, workflow: str, salt: bytes, window: str) -> str:
     known = {
         "tenant": proposal.principal.tenant,
         "principal": proposal.principal.id,
@@ -78,7 +100,7 @@ def account_of(shared: Shared, proposal: Proposal, tool: Registered, workflow: s
         else digest({"argument": alike(proposal.arguments.get(part.partition(".")[2]))}, salt)
         for part in shared.about.per
     ]
-    return f"{shared.rule} {dump(of)} {_window(shared.about.window, now)}"
+    return f"{shared.rule} {dump(of)} {window}"
 
 
 def accounts_of(
@@ -128,8 +150,33 @@ def limits_of(limits: Limits) -> dict[str, int | None]:
     }
 
 
+def limited_by(limits: Mapping[str, int | None]) -> tuple[tuple[str, int], ...]:
+    """The limits that there are."""
+    return tuple((unit, limit) for unit, limit in limits.items() if limit is not None)
+
+
+_RESERVED: dict[tuple[Any, ...], tuple[Reservation, ...]] = {}
+
+
 def reserved(shared: Shared, account: str, charge: Charge, *, binding: bool, now: datetime) -> tuple[Reservation, ...]:
     """What the charge takes from the account. Tokens are there even if none are reserved: they are measured later."""
+    asked = (
+        shared,
+        account,
+        binding,
+        *vars(charge).values(),
+    )  # the account's name has its window, and so the end of it
+    known = _RESERVED.get(asked)
+    if known is None:
+        if len(_RESERVED) >= MAX_KEPT:
+            _RESERVED.clear()
+        known = _RESERVED[asked] = _reserved_of(shared, account, charge, binding=binding, now=now)
+    return known
+
+
+def _reserved_of(
+    shared: Shared, account: str, charge: Charge, *, binding: bool, now: datetime
+) -> tuple[Reservation, ...]:
     limits, end = shared.limits, until(shared.about.window, now)
     taken: dict[str, Any] = dict(vars(charge))
     return tuple(

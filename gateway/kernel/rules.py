@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from gateway.kernel.accounts import Shared, accounts_for, limits_of
+from gateway.kernel.accounts import Shared, accounts_for, limited_by, limits_of
 from gateway.kernel.conditions import Condition, Value, compile_condition, compile_value
 from gateway.kernel.globs import names
 from gateway.kernel.registry import Registered, is_pinned, registered
@@ -83,6 +83,8 @@ class Rules:
     """By kind and formula."""
     limits: Mapping[str, int | None]
     """Of the run's own budgets, by unit, as `limits_of`."""
+    limited: tuple[tuple[str, int], ...]
+    """Of them those that there are."""
     _ruled: dict[str, Ruled] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -144,7 +146,8 @@ def compile_rules(policy: Policy, digest: Digest) -> Rules:
         for pattern, kind in FORMULAS.items()
         for _, formula in texts(whole, pattern)
     }
-    return Rules(policy, digest, conditions, values, limits_of(policy.budgets))
+    limits = limits_of(policy.budgets)
+    return Rules(policy, digest, conditions, values, limits, limited_by(limits))
 
 
 def transitions_for(policy: Policy, tool: Registered) -> tuple[Transition, ...]:

@@ -131,12 +131,12 @@ def _levels(case: Case, account: str) -> dict[str, int]:
 def _overdrawn(case: Case, shared: Shared, levels: Mapping[str, int], charge: Charge) -> Iterator[Refuse]:
     """What the charge would take from the account beyond its limits."""
     mode = case.mode(shared.about.mode)
-    taken: dict[str, int] = dict(vars(charge))
-    for unit, limit in shared.limits.items():
+    taken: dict[str, int] = vars(charge)
+    for unit, limit in shared.limited:
         level = levels.get(unit, 0)
         # Of tokens nothing may be reserved: what is measured later counts for the next call.
-        full = level >= limit if limit is not None and unit == "tokens" and not taken[unit] and charge.calls else False
-        if limit is None or not (full or (taken[unit] and level + taken[unit] > limit)):
+        full = unit == "tokens" and not taken[unit] and charge.calls and level >= limit
+        if not (full or (taken[unit] and level + taken[unit] > limit)):
             continue
         left, end = shown(unit, max(0, limit - level)), until(shared.about.window, case.now)
         within = "for good" if end is None else f"until {end.isoformat(timespec='seconds')}"
@@ -152,10 +152,10 @@ def _overdrawn(case: Case, shared: Shared, levels: Mapping[str, int], charge: Ch
 def _own_budget(case: Case) -> Pass | Refuse:
     limits, spent, charge = case.rules.policy.budgets, case.run.spent, case.charge
     inputs = {"spent": dict(vars(spent)), "charge": dict(vars(charge)), "elapsed_s": case.elapsed_s}
-    for unit, limit in case.rules.limits.items():
+    for unit, limit in case.rules.limited:
         taken, so_far = getattr(charge, unit), getattr(spent, unit)
         soft = unit == "tokens" and not taken and charge.calls
-        if limit is None or unit == "reviews" or not (taken or soft):
+        if unit == "reviews" or not (taken or soft):
             continue
         if so_far + taken <= limit and not (soft and so_far >= limit):
             continue
@@ -198,20 +198,22 @@ def warnings(case: Case) -> tuple[str, ...]:
     """Budgets and accounts of which, with this call, little is left."""
     found: list[str] = []
     policy, charge = case.rules.policy, vars(case.charge)
-    spent = {unit: level + charge[unit] for unit, level in vars(case.run.spent).items()}
-    found += _scarce("budgets", case.rules.limits, spent, policy.budgets.warn_at)
+    found += _scarce("budgets", case.rules.limited, vars(case.run.spent), charge, policy.budgets.warn_at)
     if policy.budgets.elapsed_s is not None and case.elapsed_s >= policy.budgets.elapsed_s * policy.budgets.warn_at:
         found.append(f"budgets.elapsed_s: {case.elapsed_s:.0f} of {policy.budgets.elapsed_s:g} used")
     for shared, account in case.accounts:
-        levels = {unit: level + charge[unit] for unit, level in _levels(case, account).items()}
-        found += _scarce(shared.rule, shared.limits, levels, shared.about.warn_at)
+        if shared.limited:
+            found += _scarce(shared.rule, shared.limited, _levels(case, account), charge, shared.about.warn_at)
     return tuple(found)
 
 
-def _scarce(name: str, limits: Mapping[str, int | None], used: Mapping[str, int], warn_at: float) -> Iterator[str]:
-    for unit, limit in limits.items():
-        if limit and used.get(unit, 0) >= limit * warn_at:
-            yield f"{name}.{unit}: {shown(unit, used[unit]):g} of {shown(unit, limit):g} used"
+def _scarce(
+    name: str, limited: tuple[tuple[str, int], ...], used: Mapping[str, int], charge: Mapping[str, int], warn_at: float
+) -> Iterator[str]:
+    for unit, limit in limited:
+        now = used.get(unit, 0) + charge[unit]
+        if limit and now >= limit * warn_at:
+            yield f"{name}.{unit}: {shown(unit, now):g} of {shown(unit, limit):g} used"
 
 
 # --- the world, and a person ----------------------------------------------------------------------------------------
