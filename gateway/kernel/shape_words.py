@@ -4,10 +4,13 @@ import difflib
 import re
 from collections.abc import Mapping
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from gateway.kernel.condition_text import Dotted
 from gateway.kernel.condition_words import NO_OPERAND, no_operand, no_overload
-from gateway.kernel.messages import Message
+
+if TYPE_CHECKING:
+    from gateway.kernel.messages import Message
 
 MAX_NEAR = 500
 """Names among which a similar one is looked for."""
@@ -18,7 +21,7 @@ _NO_OVERLOAD = re.compile(r"no matching overload for '([^']*)' applied to '(?:[\
 
 
 def certain(
-    said: str, plain: Dotted, messages: Mapping[str, Message], tools: tuple[str, str]
+    said: str, plain: Dotted, messages: "Mapping[str, Message]", tools: tuple[str, str]
 ) -> tuple[str, int] | None:
     """The first complaint that holds whatever the values are, in words and with its place; None if there is none.
 
@@ -64,7 +67,7 @@ def _place_of(name: str, written: str, at: int) -> int:
     return found if name and found >= 0 else at
 
 
-def _no_field(name: str, message: Message, tools: tuple[str, str]) -> str:
+def _no_field(name: str, message: "Message", tools: tuple[str, str]) -> str:
     near = difflib.get_close_matches(name[:64], [one[:64] for one in islice(message.names.values(), MAX_NEAR)], n=1)
     hint = f" (did you mean `{_shown(near[0])}`?)" if near else ""
     shown = _shown(name)

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gateway.kernel.condition_text import Dotted, dotted
 from gateway.kernel.conditions import (
@@ -24,7 +24,6 @@ from gateway.kernel.conditions import (
     new_environment,
     roots_in,
 )
-from gateway.kernel.messages import Message, Messages
 from gateway.kernel.schema_types import (
     ANY,
     BOOLEAN,
@@ -39,6 +38,9 @@ from gateway.kernel.schema_types import (
 )
 from gateway.kernel.shape_words import certain
 from gateway.model.canonical import NotStrictJson, canonical
+
+if TYPE_CHECKING:
+    from gateway.kernel.messages import Message
 
 MAX_SCHEMA_BYTES = 1024 * 1024
 """A larger schema says nothing: what is read of it is anything."""
@@ -129,7 +131,7 @@ _SHARED = frozenset({"evidence", "accounts", "values"})
 """Known in every environment: they are the policy's, and few."""
 
 
-def _environment(kind: Kind, shape: Shape, roots: frozenset[str]) -> tuple[Any, Mapping[str, Message]]:
+def _environment(kind: Kind, shape: Shape, roots: frozenset[str]) -> "tuple[Any, Mapping[str, Message]]":
     key = (kind, b"".join(_digest(shape, root) for root in _TYPED if root in roots))
     known = _environments.get(key)
     if known is None:
@@ -139,11 +141,13 @@ def _environment(kind: Kind, shape: Shape, roots: frozenset[str]) -> tuple[Any, 
     return known
 
 
-_environments: dict[tuple[Kind, bytes], tuple[Any, Mapping[str, Message]]] = {}
+_environments: dict[tuple[Kind, bytes], "tuple[Any, Mapping[str, Message]]"] = {}
 
 
-def _built(kind: Kind, shape: Shape, roots: frozenset[str]) -> tuple[Any, Mapping[str, Message]]:
+def _built(kind: Kind, shape: Shape, roots: frozenset[str]) -> "tuple[Any, Mapping[str, Message]]":
     """An engine in which what is known is typed. None in its place if it cannot be had, and then nothing is wrong."""
+    from gateway.kernel.messages import Messages  # noqa: PLC0415 - protobuf, which only typed expressions need
+
     messages = Messages()
     parts = {root: part_of(shape) for root, part_of in _TYPED.items() if root in roots and _digest(shape, root)}
     names = {root: messages.add(root, part) for root, part in parts.items() if part.is_message}
