@@ -34,7 +34,7 @@ from gateway.ports import Clock, Ledger
 from gateway.reload import Reload, Source, first
 from gateway.runtime import trace
 from gateway.runtime.book import Book, Options
-from gateway.runtime.cases import wrong_cases
+from gateway.runtime.cases import broken_promises
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, condition_trouble, surprises, unfit
 from gateway.runtime.recover import keep_sweeping
@@ -222,26 +222,28 @@ class Gateway:
             else:
                 lines.append(f"upstream {name} cannot be used: {health['reason']}")
             lines += [f"upstream {name}: {trouble}" for trouble in health["troubles"]]
-        for workflow in self.book.policies.in_force():
-            rules = self.book.policies.current(workflow)
-            if wrong := wrong_cases(rules):
-                count = f"{len(wrong)} of its {len(rules.policy.cases)} cases do not hold"
-                lines.append(f"policy {workflow}: {count}; `counterfoil check` tells which")
-        if any(health["state"] == "starting" for health in self.catalogue.health().values()):
-            return lines  # what it offers is not known yet
+        rules = [self.book.policies.current(workflow) for workflow in self.book.policies.in_force()]
+        return [*lines, *(f"policy {one.policy.workflow}: {line}" for one in rules for line in broken_promises(one))]
+
+    @property
+    def starting(self) -> bool:
+        """Whether a server has not answered yet, so that it is not known what it offers."""
+        return any(health["state"] == "starting" for health in self.catalogue.health().values())
+
+    def findings(self) -> Sequence[str]:
+        """What the policies and the tools that are offered have against one another, a line each."""
         listed = self.catalogue.tools()
         offered = {str(tool["name"]) for tool in listed}
         current = self.book.policies.current().policy.workflow
-        for policy in self.book.policies.loaded():
-            told = surprises(policy, offered, default=policy.workflow == current)
-            news = (*told, *self.screen.news(listed, policy), *unfit(policy, listed))
-            lines += [f"policy {policy.workflow}: {line}" for line in news]
-            lines += [
-                f"policy {policy.workflow}: verifier `{name}` asks `{verifier.probe.tool}`, which nobody offers"
-                for name, verifier in policy.verifiers.items()
-                if verifier.probe.tool not in offered
-            ]
-        return lines
+        return [
+            f"policy {policy.workflow}: {line}"
+            for policy in self.book.policies.loaded()
+            for line in (
+                *surprises(policy, offered, default=policy.workflow == current),
+                *self.screen.news(listed, policy),
+                *unfit(policy, listed),
+            )
+        ]
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """Whether calls can be taken, and how each upstream is; one dead upstream of several is no reason to leave."""

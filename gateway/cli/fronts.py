@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from gateway.outbound.upstream.spec import Spec
     from gateway.reload import Source
 
+LOOK_S = 0.5
+"""Between two looks whether every server has answered."""
 RUNNERS = frozenset({"npx", "bunx", "uvx", "uv", "pipx", "run", "tool", "python", "python3", "node", "docker", "env"})
 """Words of a command line that do not name the server."""
 
@@ -174,7 +176,12 @@ def _run_saying(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]", wor
                 asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up)
             for line in gateway.introduction():
                 _say(line)
-            await front(gateway)
+            telling = asyncio.ensure_future(_tell_findings(gateway))
+            await asyncio.sleep(0)  # which says all of it now, where every server has answered
+            try:
+                await front(gateway)
+            finally:
+                telling.cancel()
 
     try:
         with asyncio.Runner(loop_factory=_loop()) as runner:
@@ -184,6 +191,14 @@ def _run_saying(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]", wor
     except (NotOurLedger, LedgerUnavailable, ValueError) as error:
         return str(error)
     return None
+
+
+async def _tell_findings(gateway: "Gateway") -> None:
+    """Says what policies and servers have against one another, once it is known what is offered."""
+    while gateway.starting:  # noqa: ASYNC110 - health is looked at; nobody tells of it
+        await asyncio.sleep(LOOK_S)
+    for line in gateway.findings():
+        _say(line)
 
 
 def _hung_up(terminals: Sequence[int], reload: Callable[[], object], end: Callable[[], object]) -> None:

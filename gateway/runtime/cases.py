@@ -1,5 +1,6 @@
 """A policy's own tests: state and call, judged by the very `decide` of a running gateway."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -135,6 +136,12 @@ def wrong_cases(rules: Rules) -> dict[str, str]:
     """The cases of the policy that do not hold, each with what came instead."""
     found = ((case.name, mismatch(rules, case)) for case in rules.policy.cases)
     return {name: why for name, why in found if why is not None}
+
+
+def broken_promises(rules: Rules) -> Iterator[str]:
+    """What whoever starts a gateway under this policy must know of its cases, if not all of them hold."""
+    if wrong := wrong_cases(rules):
+        yield f"{len(wrong)} of its {len(rules.policy.cases)} cases do not hold; `counterfoil check` tells which"
 
 
 def mismatch(rules: Rules, case: Case) -> str | None:

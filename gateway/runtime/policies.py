@@ -65,6 +65,9 @@ def surprises(policy: Policy, offered: Collection[str], *, default: bool) -> Ite
     patterns = [pattern for rule in policy.transitions for pattern in rule.tools]
     if default and offered and not any(names(pattern, name) for pattern in patterns for name in offered):
         yield f"no transition names any tool that is offered, such as `{min(offered)}`: every call is denied"
+    for name, verifier in policy.verifiers.items():
+        if verifier.probe.tool not in offered:
+            yield f"verifier `{name}` asks `{verifier.probe.tool}`, which nobody offers"
 
 
 def spelled(policy: Policy) -> bytes:
