@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.kernel.charges import settled_charge
 from gateway.kernel.globs import names
+from gateway.kernel.once import once
 from gateway.kernel.registry import Registered
 from gateway.model.account import Posting
 from gateway.model.alike import alike
@@ -46,14 +47,17 @@ class Shared:
     """Of them those that there are."""
     measures: bool
     """Whether tokens count, which are known only afterwards: they are limited, or nothing is."""
-    _keys: dict[tuple[str, str, str], str] = field(default_factory=dict, repr=False)
-    """By tenant, principal and window, of an account that hangs on no argument."""
+    by_argument: bool
+    """Whether each value of an argument has an account of its own."""
+    keys: dict[tuple[str, str, str], str] = field(default_factory=dict, repr=False)
+    """By tenant, principal and window, where no argument has a part in it."""
 
 
 def _shared(name: str, rule: str, about: AccountRule) -> Shared:
     limits = limits_of(about.limit)
     limited = limited_by(limits)
-    return Shared(name, rule, about, limits, limited, limits["tokens"] is not None or not limited)
+    by_argument = any(part.startswith("args.") for part in about.per)
+    return Shared(name, rule, about, limits, limited, limits["tokens"] is not None or not limited, by_argument)
 
 
 def accounts_for(policy: Policy, tool: Registered) -> tuple[Shared, ...]:
@@ -74,14 +78,9 @@ def accounts_for(policy: Policy, tool: Registered) -> tuple[Shared, ...]:
 def account_of(shared: Shared, proposal: Proposal, tool: Registered, workflow: str, salt: bytes, now: datetime) -> str:
     """The key of the account that the proposal falls under, in the window that is now."""
     asked = (proposal.principal.tenant, proposal.principal.id, _window(shared.about.window, now))
-    known = shared._keys.get(asked)  # noqa: SLF001 - its own, found out late
-    if known is None:
-        known = _account_of(shared, proposal, tool, workflow, salt, asked[2])
-        if not any(part.startswith("args.") for part in shared.about.per):
-            if len(shared._keys) >= MAX_KEPT:  # noqa: SLF001
-                shared._keys.clear()  # noqa: SLF001
-            shared._keys[asked] = known  # noqa: SLF001
-    return known
+    if shared.by_argument:
+        return _account_of(shared, proposal, tool, workflow, salt, asked[2])
+    return once(shared.keys, asked, lambda: _account_of(shared, proposal, tool, workflow, salt, asked[2]), MAX_KEPT)
 
 
 def _account_of(shared: Shared, proposal: Proposal, tool: Registered, workflow: str, salt: bytes, window: str) -> str:
@@ -160,18 +159,9 @@ _RESERVED: dict[tuple[Any, ...], tuple[Reservation, ...]] = {}
 
 def reserved(shared: Shared, account: str, charge: Charge, *, binding: bool, now: datetime) -> tuple[Reservation, ...]:
     """What the charge takes from the account. Tokens are there even if none are reserved: they are measured later."""
-    asked = (
-        shared,
-        account,
-        binding,
-        *vars(charge).values(),
-    )  # the account's name has its window, and so the end of it
-    known = _RESERVED.get(asked)
-    if known is None:
-        if len(_RESERVED) >= MAX_KEPT:
-            _RESERVED.clear()
-        known = _RESERVED[asked] = _reserved_of(shared, account, charge, binding=binding, now=now)
-    return known
+    # The account's name has its rule and its window, and so the end of that.
+    asked = (account, shared.limited, binding, *vars(charge).values())
+    return once(_RESERVED, asked, lambda: _reserved_of(shared, account, charge, binding=binding, now=now), MAX_KEPT)
 
 
 def _reserved_of(

@@ -114,13 +114,13 @@ def decide(
 
 
 WAIVABLE = frozenset({"schema", "phase", "authority", "conditions", "holds", "budget", "preconditions", "approval"})
-"""What `mode: observe` records and lets pass. Repeats, holds, stops and unknown tools always bind."""
+"""What `mode: observe` records and lets pass. Repeats, holds, stops and unknown tools always bind: what `holds` may
+refuse, and so can be waived, is a transition's own rule about repeats; a hold is no refusal.
+"""
 
 
 def _waivable(name: str, step: Step, case: Case) -> bool:
     match step:
-        case Refuse() if name == "holds":
-            return case.observes(step.mode)  # the transition's own rule about repeats; a hold is no refusal
         case Refuse() if name == "tool":
             return step.outcome is Outcome.DENIED and case.registered is not None and case.observes(step.mode)
         case Refuse():

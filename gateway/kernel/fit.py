@@ -7,7 +7,7 @@ be judged, and what cannot be judged denies.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from gateway.kernel.accounts import limits_of
+from gateway.kernel.accounts import limited_by, limits_of
 from gateway.kernel.conditions import BadCondition, Kind
 from gateway.kernel.globs import names
 from gateway.kernel.registry import registered
@@ -58,8 +58,7 @@ class _Fits:
         self._effects = {tool.name: registered(tool, policy).effect for tool in tools}
         self._shapes: dict[tuple[str, str], Shape] = {}
         self._accounts = {
-            name: tuple(unit for unit, limit in limits_of(rule.limit).items() if limit is not None)
-            for name, rule in policy.accounts.items()
+            name: tuple(unit for unit, _ in limited_by(limits_of(rule.limit))) for name, rule in policy.accounts.items()
         }
 
     def trouble(self, expression: str, kind: Kind, place: Place, whole: Any) -> BadCondition | None:

@@ -219,13 +219,12 @@ def _budget(case: Case, _step: Step) -> Iterator[Look]:
 
 def _account(case: Case, shared: Shared, account: str, charge: Mapping[str, int]) -> Iterator[Look]:
     levels, end = case.observed.levels or {}, until(shared.about.window, case.now)
-    limits = {unit: limit for unit, limit in shared.limits.items() if limit is not None}
     within = "" if end is None else f", until {end.isoformat(timespec='minutes')}"
-    for unit, limit in limits.items():
+    for unit, limit in shared.limited:
         look = _level("account", f"{shared.rule}.{unit}", levels.get((account, unit), 0), charge[unit], limit, unit)
         observed = look.bears == "against" and case.observes(shared.about.mode)
         yield Look(look.kind, look.name, "waived" if observed else look.bears, look.says + within)
-    if not limits:
+    if not shared.limited:
         stands = {unit: level for (name, unit), level in levels.items() if name == account}
         counted = ", ".join(f"{shown(unit, level):g} {unit}" for unit, level in stands.items()) or "nothing yet"
         yield Look("account", shared.rule, "neither", f"only counts: {counted}{within}")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 from gateway.kernel.accounts import Shared, accounts_for, limited_by, limits_of
 from gateway.kernel.conditions import Condition, Value, compile_condition, compile_value
 from gateway.kernel.globs import names
+from gateway.kernel.once import once
 from gateway.kernel.registry import Registered, is_pinned, registered
 from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect
@@ -42,7 +43,7 @@ class Ruled:
 
     def once(self, what: Hashable, find: Callable[[], T]) -> T:
         """What `find` gives, asked once for each `what`, for which it must always be the same."""
-        return _once(self._found, what, find)
+        return cast("T", once(self._found, what, find, MAX_FOUND))
 
     def charge(self, transition: Transition | None) -> Charge:
         """What a call takes from the budgets under this transition."""
@@ -62,15 +63,6 @@ class Ruled:
         )
 
 
-def _once(found: dict[Hashable, Any], what: Hashable, find: Callable[[], T]) -> T:
-    known = found.get(what)
-    if known is None:
-        if len(found) >= MAX_FOUND:
-            found.clear()
-        known = found[what] = find()
-    return cast("T", known)
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What `decide` judges by. Equal policies have equal digests."""
@@ -81,16 +73,14 @@ class Rules:
     """By kind and expression."""
     values: Mapping[tuple[Kind, str], Value]
     """By kind and formula."""
-    limits: Mapping[str, int | None]
-    """Of the run's own budgets, by unit, as `limits_of`."""
     limited: tuple[tuple[str, int], ...]
-    """Of them those that there are."""
+    """The limits of the run's own budgets that there are, by unit, as `limited_by`."""
     _ruled: dict[str, Ruled] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, what: Hashable, find: Callable[[], T]) -> T:
         """As `Ruled.once`, of what hangs on no tool."""
-        return _once(self._found, what, find)
+        return cast("T", once(self._found, what, find, MAX_FOUND))
 
     def ruled(self, tool: Tool) -> Ruled:
         """The tool as this policy rules it: found out once for as long as its upstream does not list it anew."""
@@ -146,8 +136,7 @@ def compile_rules(policy: Policy, digest: Digest) -> Rules:
         for pattern, kind in FORMULAS.items()
         for _, formula in texts(whole, pattern)
     }
-    limits = limits_of(policy.budgets)
-    return Rules(policy, digest, conditions, values, limits, limited_by(limits))
+    return Rules(policy, digest, conditions, values, limited_by(limits_of(policy.budgets)))
 
 
 def transitions_for(policy: Policy, tool: Registered) -> tuple[Transition, ...]:

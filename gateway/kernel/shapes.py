@@ -24,6 +24,7 @@ from gateway.kernel.conditions import (
     new_environment,
     roots_in,
 )
+from gateway.kernel.once import once
 from gateway.kernel.schema_types import (
     ANY,
     BOOLEAN,
@@ -99,11 +100,7 @@ def check_types(expression: str, kind: Kind, shape: Shape) -> None:
     if not digest:
         return
     key = (expression, kind, digest)
-    found = _judged.get(key)
-    if found is None:
-        if len(_judged) >= MAX_CHECKED:
-            _judged.clear()
-        found = _judged[key] = _judge(plain, kind, shape, reads)
+    found = once(_judged, key, lambda: _judge(plain, kind, shape, reads), MAX_CHECKED)
     if found:
         raise BadCondition(found[0], *_line_and_column(expression, found[1]))
 

@@ -88,7 +88,6 @@ def _levels(case: Case) -> dict[str, Any]:
     for shared, account in case.accounts:
         if shared.rule == account_rule(shared.name):  # a rate has no name that a condition could say
             stands = {unit: levels.get((account, unit), 0) for unit in UNITS}
-            limits = {unit: limit for unit, limit in shared.limits.items() if limit is not None}
-            left = {f"{unit}_left": shown(unit, max(0, limit - stands[unit])) for unit, limit in limits.items()}
+            left = {f"{unit}_left": shown(unit, max(0, limit - stands[unit])) for unit, limit in shared.limited}
             told[shared.name] = {unit: shown(unit, level) for unit, level in stands.items()} | left
     return told

@@ -84,7 +84,7 @@ def judged(rules: Rules, case: Case) -> Judged:
 def enforced(rules: Rules) -> Rules:
     """The same rules, as they are when the policy enforces."""
     policy = rules.policy.model_copy(update={"mode": "enforce"})
-    return Rules(policy, rules.digest, rules.conditions, rules.values, rules.limits, rules.limited)
+    return Rules(policy, rules.digest, rules.conditions, rules.values, rules.limited)
 
 
 def _tool(rules: Rules, case: Case) -> Tool:
