@@ -4,12 +4,13 @@
 `NotSent` is known to have done nothing; `Silence` is not.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.model.account import Posting as Posting
 from gateway.model.canonical import Digest
+from gateway.model.checkpoint import Checkpoint as Checkpoint
 from gateway.model.offer import Kind
 from gateway.model.party import Party as Party
 from gateway.model.record import Record
@@ -77,6 +78,18 @@ class Append:
     """What the step takes from accounts and gives back to them, in this order. It needs a record that says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One record as it is stored, whatever became of it there: nothing of it was checked or understood."""
+
+    place: int
+    """Where it stands in the log of all runs; places only grow, and may have gaps."""
+    run: str
+    seq: int
+    link: str
+    body: bytes
+
+
 class Ledger(Protocol):
     """The append-only log of events, and the only memory that survives us."""
 
@@ -111,16 +124,62 @@ class Ledger(Protocol):
         """
         ...
 
-    async def tracked(self, *, expired_at: float | None = None) -> Sequence[Tracked]:
-        """All that is unsettled, oldest first; with `expired_at`, only what nobody holds a lease on at that time."""
+    async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
+        """All that is unsettled, oldest first; with `states`, only what is in one of them."""
         ...
 
-    async def claim(self, attempt: str, owner: str, now: float, lease_until: float) -> bool:
-        """Whether `owner` now holds the lease, which nobody else held at `now`."""
+    async def claim(self, seen: Tracked, owner: str, lease_until: float) -> bool:
+        """Whether `owner` now holds the lease: only if its owner, its end and its state are still those of `seen`.
+
+        No clock is asked: whether a lease has run out is for the caller to say, who has watched it.
+        """
         ...
 
     async def renew(self, owner: str, lease_until: float) -> None:
         """Every attempt of `owner` that is open or unverified is leased until then."""
+        ...
+
+    async def now(self) -> float:
+        """Seconds since the epoch, by the clock that all who use this ledger share."""
+        ...
+
+    # --- the log of all runs, in which records stand in the order in which they became durable ---------------------
+
+    async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
+        """The records beyond the place `after`, in order, as they are stored. For `verify` and for an export."""
+        ...
+
+    async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
+        """As `log`, but only place and link: what a checkpoint is made of."""
+        ...
+
+    async def closed(self) -> int:
+        """A place such that nothing at or before it can still come, whatever is being written now."""
+        ...
+
+    async def checkpoint(self, made: Checkpoint) -> bool:
+        """Whether it was added: only if the log had more records then than at every checkpoint before."""
+        ...
+
+    async def checkpoints(self, *, limit: int = 1) -> Sequence[Checkpoint]:
+        """The newest, newest first."""
+        ...
+
+    # --- retention --------------------------------------------------------------------------------------------------
+
+    async def payloads(self, after: str = "", *, limit: int = 1000) -> Sequence[tuple[Digest, bytes]]:
+        """Stored payloads whose digest comes after that one, in the order of their digests."""
+        ...
+
+    async def erase(self, digests: Collection[Digest], at: float) -> int:
+        """How many payloads were erased: their digests are remembered with the time, their bytes are gone.
+
+        One that is stored anew afterwards is no longer an erased one.
+        """
+        ...
+
+    async def erased(self, digests: Collection[Digest]) -> Mapping[Digest, float]:
+        """Which of these were erased, and when, in seconds since the epoch."""
         ...
 
     async def close(self) -> None:

@@ -24,6 +24,7 @@ from gateway.model.trusted import trusted
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable
 from gateway.runtime import trace
 from gateway.runtime.heads import Heads
+from gateway.runtime.leases import NOBODYS
 from gateway.runtime.policies import Policies
 
 _record = trusted(Record)
@@ -202,14 +203,14 @@ class Book:
     def _tracking(self, before: Run, run: Run, events: Sequence[Event]) -> tuple[list[Tracked], list[str]]:
         """What is tracked from now on, and what no longer is."""
         touched = {name for event in events if (name := _subject(event)) is not None}
-        until = self.clock.now() + self.options.lease_s
+        until = self.clock.now() + self.options.lease_s if self.options.lease_s else NOBODYS
         track, untrack = [], [name for event in events if (name := _given_way(before, event)) is not None]
         for attempt in (run.attempts[name] for name in sorted(touched)):
             state = _tracked_as(attempt)
             if state is None:
                 untrack.append(attempt.id)
                 continue
-            leased = until if state in {"open", "unverified"} else 0.0
+            leased = until if state in {"open", "unverified"} else NOBODYS
             track.append(Tracked(attempt.id, run.id, state, attempt.intent.hold, self.options.owner, leased))
         return track, untrack
 

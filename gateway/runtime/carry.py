@@ -28,6 +28,7 @@ from gateway.model.tool import Answer, NotSent, Tool
 from gateway.ports import Caller, Conflict, Dispatch, LedgerUnavailable, Upstreams, Withdrawal
 from gateway.runtime import trace
 from gateway.runtime.book import Book
+from gateway.runtime.leases import Leases
 from gateway.runtime.wire import keyed, stored
 
 _LOG = logging.getLogger("counterfoil.engine")
@@ -74,6 +75,7 @@ class Carrier:
         self._clock = book.clock
         self._options = book.options
         self._upstreams = upstreams
+        self.leases = Leases(book.clock, book.options.owner, book.options.lease_s)
         self._tasks: set[asyncio.Task[Any]] = set()
         self.open: dict[str, Flight] = {}
         """Calls under way, by attempt id."""
@@ -256,14 +258,19 @@ class Carrier:
             _ = self.spawn(self._verify_unowned(run.id, attempt.id))
 
     async def _verify_unowned(self, run_id: str, attempt_id: str) -> None:
-        now = self._clock.now()
         try:
-            if not await self.can_verify(run_id, attempt_id):
-                return
-            if await self._ledger.claim(attempt_id, self._options.owner, now, now + self._options.lease_s):
+            if await self.can_verify(run_id, attempt_id) and await self.claimed(attempt_id):
                 _ = await self.verify_again(run_id, attempt_id)
         except LedgerUnavailable as error:
             _LOG.warning("%s is not verified yet: %s", attempt_id, error)
+
+    async def claimed(self, attempt_id: str) -> bool:
+        """Whether an attempt that awaits its verifier is ours now, nobody else working on it."""
+        found = await self._ledger.tracked(states={"unverified"})
+        seen = next((one for one in found if one.attempt == attempt_id), None)
+        until = self._clock.now() + self._options.lease_s
+        free = seen is not None and self.leases.free(seen)
+        return seen is not None and free and await self._ledger.claim(seen, self._options.owner, until)
 
     async def verify_again(self, run_id: str, attempt_id: str) -> Run:
         """A receipt without a verdict gets its verifier asked again.

@@ -18,15 +18,16 @@ _LOG = logging.getLogger("counterfoil.recover")
 
 async def sweep(book: Book, carrier: Carrier) -> int:
     """How many attempts were settled: reads abandoned, writes unknown and held, verifiers asked again."""
-    now = book.clock.now()
     settled = 0
-    for tracked in await book.ledger.tracked(expired_at=now):
-        if tracked.state in {"unknown", "undelivered"} or carrier.waits_for(tracked.attempt):
-            continue  # a person's to settle, its client's to ask for, or our own and alive
+    found = await book.ledger.tracked(states={"open", "unverified"})
+    carrier.leases.forget(one.attempt for one in found)
+    for tracked in found:
+        if carrier.waits_for(tracked.attempt) or not carrier.leases.free(tracked):
+            continue  # our own and alive, or another's who may be
         try:
             if tracked.state == "unverified" and not await carrier.can_verify(tracked.run, tracked.attempt):
                 continue  # another gateway serves what it has to be judged by
-            if await book.ledger.claim(tracked.attempt, book.options.owner, now, now + book.options.lease_s):
+            if await book.ledger.claim(tracked, book.options.owner, book.clock.now() + book.options.lease_s):
                 settled += await _settle(book, carrier, tracked)
         except (CorruptLedger, PolicyMissing) as error:
             _LOG.error("attempt %s cannot be settled: %s", tracked.attempt, error)

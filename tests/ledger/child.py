@@ -65,12 +65,12 @@ async def _append_somehow(ledger: SqliteLedger, goal: str) -> int:
 
 
 async def claim(path: str, who: str) -> None:
-    """Claims every expired attempt, all at once; says which it won."""
+    """Claims every attempt, all at once; says which it won."""
     ledger = await open_sqlite(path)
-    names = [tracked.attempt for tracked in await ledger.tracked(expired_at=T0)]
+    found = await ledger.tracked()
     wait_for_go()
-    won = await asyncio.gather(*(ledger.claim(name, who, T0, T0 + 60) for name in names))
-    say(*(name for name, mine in zip(names, won, strict=True) if mine))
+    won = await asyncio.gather(*(ledger.claim(seen, who, T0 + 60) for seen in found))
+    say(*(seen.attempt for seen, mine in zip(found, won, strict=True) if mine))
     await ledger.close()
 
 

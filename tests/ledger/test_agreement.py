@@ -1,6 +1,7 @@
 """Whatever one does to them, the ledgers say the same."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -65,7 +66,8 @@ def appends(draw: st.DrawFn) -> Op:
 
 ops = st.one_of(
     appends(),
-    st.tuples(st.just("claim"), name, owner, time, time),
+    st.tuples(st.just("claim"), st.integers(0, 3), st.booleans(), owner, time),
+    st.tuples(st.just("erase"), st.sampled_from(["c1:a", "c1:b"]), time),
     st.tuples(st.just("renew"), owner, time),
 )
 
@@ -87,8 +89,14 @@ async def told(ledger: Ledger, op: Op, lines: dict[str, Line]) -> object:
                 return error.held
             lines[of] = line
             return None
-        case ("claim", *values):
-            return await ledger.claim(*values)
+        case ("claim", number, stale, *values):
+            found = await ledger.tracked()
+            if number >= len(found):
+                return None
+            seen = replace(found[number], lease_until=-1.0) if stale else found[number]
+            return await ledger.claim(seen, *values)
+        case ("erase", cited, at):
+            return await ledger.erase([Digest(cited)], at)
         case (_, *values):
             await ledger.renew(*values)
             return None
@@ -104,7 +112,12 @@ async def shown(ledger: Ledger) -> object:
         [await ledger.payload(Digest(cited)) for cited in ("c1:a", "c1:b")],
         await ledger.levels(ACCOUNTS),
         await ledger.tracked(),
-        await ledger.tracked(expired_at=50),
+        await ledger.tracked(states=["open", "unverified"]),
+        [(one.place, one.run, one.seq, one.link, one.body) for one in await ledger.log(limit=9)],
+        await ledger.links(1, limit=9),
+        await ledger.closed(),
+        await ledger.payloads(),
+        await ledger.erased([Digest("c1:a"), Digest("c1:b")]),
     )
 
 

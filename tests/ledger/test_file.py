@@ -130,7 +130,7 @@ def directory(path: Path) -> None:
         (foreign, "`{path}` belongs to another program: give the ledger another path"),
         (foreign_with_log, "`{path}` belongs to another program: give the ledger another path"),
         (directory, "`{path}` is no file: give the ledger another path"),
-        (newer, "`{path}` has schema 3 and this version knows only 2: upgrade, or give another path"),
+        (newer, "`{path}` has schema 4 and this version knows only 3: upgrade, or give another path"),
     ],
 )
 async def test_what_is_not_ours_is_said_to_be_and_stays_as_it_was(

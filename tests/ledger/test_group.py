@@ -153,13 +153,14 @@ async def test_closing_waits_for_what_was_queued(sqlite: SqliteLedger, path: Pat
 
 
 async def test_claims_and_renewals_join_the_group(sqlite: SqliteLedger, path: Path) -> None:
-    await sqlite.append(Line("run_0").tracking(attempt("att_0", "run_0", owner="gw_2", lease_until=T0)))
+    seen = attempt("att_0", "run_0", owner="gw_2", lease_until=T0)
+    await sqlite.append(Line("run_0").tracking(seen))
     before = sqlite.commits
     with anyio.fail_after(5):
         with locked(path):
             calls = [
                 asyncio.ensure_future(sqlite.append(Line("run_1").step(small()))),
-                asyncio.ensure_future(sqlite.claim("att_0", "gw_1", T0, T0 + 10)),
+                asyncio.ensure_future(sqlite.claim(seen, "gw_1", T0 + 10)),
                 asyncio.ensure_future(sqlite.renew("gw_1", T0 + 20)),
             ]
             await anyio.wait_all_tasks_blocked()

@@ -11,7 +11,7 @@ import pytest
 from gateway.model.canonical import Digest
 from gateway.model.record import GENESIS, encode
 from gateway.outbound.ledger import open_ledger
-from gateway.ports import Append, Conflict, Ledger, LedgerUnavailable, Occupied
+from gateway.ports import Append, Checkpoint, Conflict, Ledger, LedgerUnavailable, Occupied
 from tests.ledger.making import T0, Line, asked, attempt, opened, small
 
 BODY = b'{"to":"alice"}'
@@ -232,29 +232,29 @@ async def test_what_is_unsettled_is_listed_oldest_first_and_keeps_its_age(ledger
     assert await ledger.tracked() == [unknown, attempt("att_c")]
 
 
-async def test_a_lease_is_expired_from_its_last_moment_on(ledger: Ledger) -> None:
-    early, late = attempt("att_1", lease_until=T0), attempt("att_2", lease_until=T0 + 1)
-    await ledger.append(Line("run_1").tracking(late, early))
-    assert await ledger.tracked(expired_at=T0 - 0.001) == []
-    assert await ledger.tracked(expired_at=T0) == [early]
-    assert await ledger.tracked(expired_at=T0 + 1) == [late, early]
+async def test_what_is_unsettled_is_listed_by_state(ledger: Ledger) -> None:
+    one, two = attempt("att_1", state="unknown"), attempt("att_2")
+    await ledger.append(Line("run_1").tracking(one, two))
+    assert await ledger.tracked(states={"open"}) == [two]
+    assert await ledger.tracked(states=["open", "unknown"]) == [one, two]
+    assert await ledger.tracked(states=()) == []
 
 
-async def test_a_claim_needs_a_lease_that_nobody_else_holds(ledger: Ledger) -> None:
-    await ledger.append(Line("run_1").tracking(attempt("att_1", owner="gw_1", lease_until=T0)))
-    assert not await ledger.claim("att_1", "gw_2", T0 - 0.001, T0 + 10)
-    assert await ledger.claim("att_1", "gw_1", T0 - 0.001, T0 + 1)
-    assert not await ledger.claim("att_1", "gw_2", T0, T0 + 10)
-    assert await ledger.claim("att_1", "gw_2", T0 + 1, T0 + 10)
-    assert not await ledger.claim("att_1", "gw_1", T0 + 2, T0 + 20)
-    assert not await ledger.claim("att_never", "gw_1", T0, T0 + 10)
-    assert await ledger.tracked() == [attempt("att_1", owner="gw_2", lease_until=T0 + 10)]
+async def test_a_claim_needs_the_lease_as_it_was_seen(ledger: Ledger) -> None:
+    seen = attempt("att_1", owner="gw_1", lease_until=T0)
+    await ledger.append(Line("run_1").tracking(seen))
+    for stale in ({"owner": "gw_0"}, {"lease_until": T0 - 1}, {"state": "unknown"}, {"attempt": "att_never"}):
+        assert not await ledger.claim(replace(seen, **stale), "gw_2", T0 + 10)
+    assert await ledger.claim(seen, "gw_2", T0 + 10)
+    assert not await ledger.claim(seen, "gw_1", T0 + 20)
+    assert await ledger.tracked() == [replace(seen, owner="gw_2", lease_until=T0 + 10)]
 
 
 async def test_of_many_claims_at_once_one_wins(ledger: Ledger) -> None:
-    await ledger.append(Line("run_1").tracking(attempt("att_1", lease_until=T0)))
+    seen = attempt("att_1", lease_until=T0)
+    await ledger.append(Line("run_1").tracking(seen))
     with anyio.fail_after(5):
-        won = await asyncio.gather(*(ledger.claim("att_1", f"gw_{n}", T0, T0 + 10) for n in range(10, 26)))
+        won = await asyncio.gather(*(ledger.claim(seen, f"gw_{n}", T0 + 10) for n in range(10, 26)))
     assert won.count(True) == 1
     (held,) = await ledger.tracked()
     assert held.owner == f"gw_{10 + won.index(True)}"
@@ -267,6 +267,72 @@ async def test_only_what_its_owner_works_on_is_renewed(ledger: Ledger) -> None:
     await ledger.renew("gw_never", T0 + 90)
     renewed = [attempt("att_1", lease_until=T0 + 60), attempt("att_4", state="unverified", lease_until=T0 + 60)]
     assert await ledger.tracked() == [*renewed, *others]
+
+
+async def test_the_log_is_every_record_in_the_order_of_the_appends(ledger: Ledger) -> None:
+    one, two = Line("run_1"), Line("run_2")
+    steps = [one.step(opened()), two.step(opened(), small()), one.step(small())]
+    for step in steps:
+        await ledger.append(step)
+    logged = await ledger.log()
+    stored = [(record.run, record.seq, *record.sealed[::-1]) for step in steps for record in step.records]
+    assert [(found.run, found.seq, found.link, found.body) for found in logged] == stored
+    places = [found.place for found in logged]
+    assert places == sorted(set(places))
+    assert await ledger.log(places[1], limit=1) == logged[2:3]
+    assert await ledger.links(places[0], limit=2) == [(found.place, found.link) for found in logged[1:3]]
+    assert await ledger.closed() == places[-1]
+    assert await ledger.log(places[-1]) == []
+
+
+async def test_nothing_comes_at_or_before_a_closed_place(ledger: Ledger) -> None:
+    assert await ledger.closed() == 0
+    with anyio.fail_after(5):
+        for turn in range(5):
+            lines = [Line(f"run_{turn}_{n}") for n in range(8)]
+            appending = [asyncio.ensure_future(ledger.append(line.step(opened(), small()))) for line in lines]
+            closed = await ledger.closed()
+            before = [one.link for one in await ledger.log() if one.place <= closed]
+            await asyncio.gather(*appending)
+            assert [one.link for one in await ledger.log() if one.place <= closed] == before
+
+
+def checkpoint(size: int) -> Checkpoint:
+    return Checkpoint(size, size * 2, ("aa" * 32, "bb" * 32), T0 + size / 8, f"origin\n{size}\nroot\n")
+
+
+async def test_checkpoints_only_grow(ledger: Ledger) -> None:
+    assert await ledger.checkpoints() == []
+    assert await ledger.checkpoint(checkpoint(2))
+    assert not await ledger.checkpoint(checkpoint(2))
+    assert not await ledger.checkpoint(checkpoint(1))
+    assert await ledger.checkpoint(checkpoint(5))
+    assert await ledger.checkpoints() == [checkpoint(5)]
+    assert await ledger.checkpoints(limit=9) == [checkpoint(5), checkpoint(2)]
+
+
+async def test_payloads_are_listed_and_erased_and_what_was_erased_is_known(ledger: Ledger) -> None:
+    names = [Digest(f"c1:{name}") for name in "bca"]
+    line = Line("run_1")
+    await ledger.append(line.paying(dict.fromkeys(names, BODY)))
+    assert await ledger.payloads() == [(Digest(f"c1:{name}"), BODY) for name in "abc"]
+    assert await ledger.payloads("c1:a", limit=1) == [(Digest("c1:b"), BODY)]
+    assert await ledger.erase([names[0], names[2], Digest("c1:never")], T0) == 2
+    assert await ledger.erase([names[0]], T0 + 1) == 0
+    assert await ledger.payloads() == [(names[1], BODY)]
+    assert await ledger.payload(names[0]) is None
+    assert await ledger.erased(names) == {names[0]: T0, names[2]: T0}
+    assert await ledger.erased([]) == {}
+    assert len(await ledger.read("run_1")) == 1
+
+
+async def test_a_payload_that_comes_again_is_no_longer_an_erased_one(ledger: Ledger) -> None:
+    line = Line("run_1")
+    await ledger.append(line.paying({CITED: BODY}))
+    await ledger.erase([CITED], T0)
+    await ledger.append(line.paying({CITED: BODY}))
+    assert await ledger.payload(CITED) == BODY
+    assert await ledger.erased([CITED]) == {}
 
 
 async def test_each_ledger_has_a_salt_of_its_own(ledger: Ledger) -> None:
@@ -285,7 +351,15 @@ async def test_a_closed_ledger_is_unavailable_and_may_be_closed_again(ledger: Le
         ledger.find(["run.opened"]),
         ledger.payload(CITED),
         ledger.tracked(),
-        ledger.claim("att_1", "gw_1", T0, T0),
+        ledger.claim(attempt("att_1"), "gw_1", T0),
+        ledger.log(),
+        ledger.links(),
+        ledger.closed(),
+        ledger.checkpoint(checkpoint(1)),
+        ledger.checkpoints(),
+        ledger.payloads(),
+        ledger.erase([CITED], T0),
+        ledger.erased([CITED]),
         ledger.renew("gw_1", T0),
     ):
         with pytest.raises(LedgerUnavailable, match=r"^the ledger is closed$"):

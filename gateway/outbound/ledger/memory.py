@@ -2,7 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import islice
@@ -12,11 +13,14 @@ from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
 from gateway.outbound.ledger.chain import UNOPENED, check_expected, check_holds, decoded, entries
-from gateway.ports import Append, LedgerUnavailable, Tracked
+from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Tracked
 
-_Line: TypeAlias = tuple[str, bytes, str]
-"""What a file would have of a record: its kind, body and link. A plain tuple of those is not visited by the garbage
-collector; records are many objects, and it would go through all of them again and again."""
+_Line: TypeAlias = tuple[str, bytes, str, str, int]
+"""What a file would have of a record: its kind, body, link, run and place in the run.
+
+A plain tuple of those is not visited by the garbage collector; records are many objects, and it would go through all of
+them again and again.
+"""
 
 
 class MemoryLedger:
@@ -33,6 +37,8 @@ class MemoryLedger:
         self._log: list[_Line] = []
         self._runs: dict[str, list[_Line]] = {}
         self._payloads: dict[Digest, bytes] = {}
+        self._erased: dict[Digest, float] = {}
+        self._checkpoints: list[Checkpoint] = []
         self._attempts: dict[str, Tracked] = {}
         self._holders: dict[Digest, str] = {}
         """Hold to the attempt that has it."""
@@ -56,11 +62,12 @@ class MemoryLedger:
         check_holds(step, self._holder)
         changes = posted(step.postings, self._accounts.get) if step.postings else ()
         # Nothing below can fail: the step is applied whole, or was refused above.
-        lines = [(entry.record.event.kind, entry.body, entry.link) for entry in made]
+        lines = [(one.record.event.kind, one.body, one.link, step.run, one.record.seq) for one in made]
         self._runs.setdefault(step.run, run).extend(lines)
         self._log.extend(lines)
         for digest, body in step.payloads.items():
             self._payloads.setdefault(digest, bytes(body))
+            self._erased.pop(digest, None)
         for attempt in step.untrack:
             self._release(self._attempts.pop(attempt, None))
         for tracked in step.track:
@@ -75,13 +82,13 @@ class MemoryLedger:
     async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
         """As `Ledger.read`."""
         self._check_available()
-        return [(decoded(body, link), body) for _, body, link in self._runs.get(run, [])[after:]]
+        return [(decoded(body, link), body) for _, body, link, *_ in self._runs.get(run, [])[after:]]
 
     async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
         """As `Ledger.find`."""
         self._check_available()
         found = (line for line in reversed(self._log) if line[0] in kinds)
-        return [decoded(body, link) for _, body, link in islice(found, limit)]
+        return [decoded(body, link) for _, body, link, *_ in islice(found, limit)]
 
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
@@ -97,20 +104,18 @@ class MemoryLedger:
             for unit in self._units.get(account, ())
         }
 
-    async def tracked(self, *, expired_at: float | None = None) -> Sequence[Tracked]:
+    async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
         self._check_available()
-        return [
-            tracked for tracked in self._attempts.values() if expired_at is None or tracked.lease_until <= expired_at
-        ]
+        return [tracked for tracked in self._attempts.values() if states is None or tracked.state in states]
 
-    async def claim(self, attempt: str, owner: str, now: float, lease_until: float) -> bool:
+    async def claim(self, seen: Tracked, owner: str, lease_until: float) -> bool:
         """As `Ledger.claim`."""
         self._check_available()
-        held = self._attempts.get(attempt)
-        if held is None or (held.owner != owner and held.lease_until > now):
+        held = self._attempts.get(seen.attempt)
+        if held is None or (held.owner, held.lease_until, held.state) != (seen.owner, seen.lease_until, seen.state):
             return False
-        self._attempts[attempt] = replace(held, owner=owner, lease_until=lease_until)
+        self._attempts[seen.attempt] = replace(held, owner=owner, lease_until=lease_until)
         await asyncio.sleep(0)
         return True
 
@@ -121,6 +126,57 @@ class MemoryLedger:
             if tracked.owner == owner and tracked.state != "unknown":
                 self._attempts[name] = replace(tracked, lease_until=lease_until)
         await asyncio.sleep(0)
+
+    async def now(self) -> float:
+        """As `Ledger.now`."""
+        return time.time()
+
+    async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
+        """As `Ledger.log`."""
+        self._check_available()
+        return [
+            Logged(place, run, seq, link, body)
+            for place, (_, body, link, run, seq) in enumerate(self._log[after : after + limit], after + 1)
+        ]
+
+    async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
+        """As `Ledger.links`."""
+        return [(one.place, one.link) for one in await self.log(after, limit=limit)]
+
+    async def closed(self) -> int:
+        """As `Ledger.closed`."""
+        self._check_available()
+        return len(self._log)
+
+    async def checkpoint(self, made: Checkpoint) -> bool:
+        """As `Ledger.checkpoint`."""
+        self._check_available()
+        if self._checkpoints and made.size <= self._checkpoints[-1].size:
+            return False
+        self._checkpoints.append(made)
+        return True
+
+    async def checkpoints(self, *, limit: int = 1) -> Sequence[Checkpoint]:
+        """As `Ledger.checkpoints`."""
+        self._check_available()
+        return list(islice(reversed(self._checkpoints), limit))
+
+    async def payloads(self, after: str = "", *, limit: int = 1000) -> Sequence[tuple[Digest, bytes]]:
+        """As `Ledger.payloads`."""
+        self._check_available()
+        return list(islice(sorted(item for item in self._payloads.items() if item[0] > after), limit))
+
+    async def erase(self, digests: Collection[Digest], at: float) -> int:
+        """As `Ledger.erase`."""
+        self._check_available()
+        gone = [digest for digest in dict.fromkeys(digests) if self._payloads.pop(digest, None) is not None]
+        self._erased |= dict.fromkeys(gone, at)
+        return len(gone)
+
+    async def erased(self, digests: Collection[Digest]) -> Mapping[Digest, float]:
+        """As `Ledger.erased`."""
+        self._check_available()
+        return {digest: self._erased[digest] for digest in digests if digest in self._erased}
 
     async def close(self) -> None:
         """As `Ledger.close`; what was written is gone with the object, not before."""

@@ -53,6 +53,20 @@ MIGRATIONS: Sequence[Migration] = (
         ) STRICT, WITHOUT ROWID""",
         "CREATE INDEX accounts_end ON accounts (until) WHERE until IS NOT NULL",
     ),
+    (
+        """CREATE TABLE checkpoint (
+            size INTEGER PRIMARY KEY,
+            place INTEGER NOT NULL,
+            peaks TEXT NOT NULL,
+            at REAL NOT NULL,
+            note TEXT NOT NULL
+        ) STRICT""",
+        "CREATE TABLE erased (digest TEXT PRIMARY KEY, at REAL NOT NULL) STRICT, WITHOUT ROWID",
+        # Whether a lease has run out is judged by who has watched it, not by the clock.
+        "DROP INDEX attempt_lease",
+        "CREATE INDEX attempt_state ON attempt (state)",
+        "CREATE INDEX attempt_owner ON attempt (owner)",
+    ),
 )
 
 VERSION = len(MIGRATIONS)

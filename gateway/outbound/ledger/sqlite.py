@@ -8,7 +8,8 @@ the limit of an account.
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -24,7 +25,7 @@ from gateway.outbound.ledger.chain import UNOPENED, Entry, check_expected, check
 from gateway.outbound.ledger.faults import unavailable
 from gateway.outbound.ledger.schema import RARE, RARE_SQL
 from gateway.outbound.ledger.writer import Opened, Writer
-from gateway.ports import Append, LedgerUnavailable, Occupied, Tracked
+from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Occupied, Tracked
 
 _HEAD = "SELECT seq, link FROM event WHERE run = ? ORDER BY seq DESC LIMIT 1"
 _ADD_EVENT = "INSERT INTO event (run, seq, kind, link, body) VALUES (?, ?, ?, ?, ?)"
@@ -38,7 +39,9 @@ ON CONFLICT (attempt) DO UPDATE SET
 """  # noqa: S608 - our own words, as everywhere on this page
 _UNTRACK = "DELETE FROM attempt WHERE attempt = ?"
 _HOLDER = f"SELECT {_COLUMNS} FROM attempt WHERE hold = ?"  # noqa: S608
-_CLAIM = "UPDATE attempt SET owner = ?1, lease_until = ?2 WHERE attempt = ?3 AND (owner = ?1 OR lease_until <= ?4)"
+_CLAIM = """
+UPDATE attempt SET owner = ?, lease_until = ? WHERE attempt = ? AND owner = ? AND lease_until = ? AND state = ?
+"""
 _RENEW = "UPDATE attempt SET lease_until = ? WHERE owner = ? AND state <> 'unknown'"
 
 _STANDING = "SELECT level, until FROM accounts WHERE account = ? AND unit = ?"
@@ -55,7 +58,16 @@ DELETE FROM accounts WHERE (account, unit) IN (
 _READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq"
 _PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
 _TRACKED = f"SELECT {_COLUMNS} FROM attempt ORDER BY position"  # noqa: S608
-_EXPIRED = f"SELECT {_COLUMNS} FROM attempt INDEXED BY attempt_lease WHERE lease_until <= ? ORDER BY position"  # noqa: S608
+_LOG = "SELECT position, run, seq, link, body FROM event WHERE position > ? ORDER BY position LIMIT ?"
+_LINKS = "SELECT position, link FROM event WHERE position > ? ORDER BY position LIMIT ?"
+_CLOSED = "SELECT coalesce(max(position), 0) FROM event"
+_CHECKPOINT = """
+INSERT INTO checkpoint (size, place, peaks, at, note) SELECT ?1, ?2, ?3, ?4, ?5
+WHERE NOT EXISTS (SELECT 1 FROM checkpoint WHERE size >= ?1)
+"""
+_CHECKPOINTS = "SELECT size, place, peaks, at, note FROM checkpoint ORDER BY size DESC LIMIT ?"
+_PAYLOADS = "SELECT digest, body FROM payload WHERE digest > ? ORDER BY digest LIMIT ?"
+_UNERASE = "DELETE FROM erased WHERE digest = ?"
 _NEWEST_RARE = f"""
 SELECT * FROM (
     SELECT position, body, link FROM event INDEXED BY event_rare
@@ -143,19 +155,59 @@ class SqliteLedger:
         rows = await self._rows(_levels(len(accounts)), *accounts)
         return {(account, unit): level for account, unit, level in rows}
 
-    async def tracked(self, *, expired_at: float | None = None) -> Sequence[Tracked]:
+    async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
-        rows = await (self._rows(_TRACKED) if expired_at is None else self._rows(_EXPIRED, expired_at))
-        return [Tracked(*row) for row in rows]
+        sql = _TRACKED if states is None else _tracked_in(len(states))
+        return [Tracked(*row) for row in await self._rows(sql, *(states or ()))]
 
-    async def claim(self, attempt: str, owner: str, now: float, lease_until: float) -> bool:
+    async def claim(self, seen: Tracked, owner: str, lease_until: float) -> bool:
         """As `Ledger.claim`."""
-        changed = await self._writer.run(partial(_change, _CLAIM, (owner, lease_until, attempt, now)))
-        return changed == 1
+        was = seen.attempt, seen.owner, seen.lease_until, seen.state
+        return await self._writer.run(partial(_change, _CLAIM, (owner, lease_until, *was))) == 1
 
     async def renew(self, owner: str, lease_until: float) -> None:
         """As `Ledger.renew`."""
         await self._writer.run(partial(_change, _RENEW, (lease_until, owner)))
+
+    async def now(self) -> float:
+        """As `Ledger.now`: the machine's, which all who share the file are on."""
+        return time.time()
+
+    async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
+        """As `Ledger.log`."""
+        return [Logged(*row) for row in await self._rows(_LOG, after, limit)]
+
+    async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
+        """As `Ledger.links`."""
+        return [(place, link) for place, link in await self._rows(_LINKS, after, limit)]
+
+    async def closed(self) -> int:
+        """As `Ledger.closed`: places are given under the write lock, and what is committed is all that there is."""
+        ((place,),) = await self._rows(_CLOSED)
+        return int(place)
+
+    async def checkpoint(self, made: Checkpoint) -> bool:
+        """As `Ledger.checkpoint`."""
+        row = made.size, made.place, " ".join(made.peaks), made.at, made.note
+        return await self._writer.run(partial(_change, _CHECKPOINT, row)) == 1
+
+    async def checkpoints(self, *, limit: int = 1) -> Sequence[Checkpoint]:
+        """As `Ledger.checkpoints`."""
+        rows = await self._rows(_CHECKPOINTS, limit)
+        return [Checkpoint(size, place, tuple(peaks.split()), at, note) for size, place, peaks, at, note in rows]
+
+    async def payloads(self, after: str = "", *, limit: int = 1000) -> Sequence[tuple[Digest, bytes]]:
+        """As `Ledger.payloads`."""
+        return [(Digest(digest), body) for digest, body in await self._rows(_PAYLOADS, after, limit)]
+
+    async def erase(self, digests: Collection[Digest], at: float) -> int:
+        """As `Ledger.erase`. The bytes are overwritten in the file, and leave its log with the next checkpoint."""
+        return await self._writer.run(partial(_erase, list(digests), at))
+
+    async def erased(self, digests: Collection[Digest]) -> Mapping[Digest, float]:
+        """As `Ledger.erased`."""
+        sql = f"SELECT digest, at FROM erased WHERE digest IN ({_marks(len(digests))})"  # noqa: S608
+        return {Digest(digest): at for digest, at in await self._rows(sql, *digests)}
 
     async def close(self) -> None:
         """As `Ledger.close`."""
@@ -219,6 +271,7 @@ def _append(step: Append, made: Sequence[Entry], db: sqlite3.Connection) -> None
         db.execute(_ADD_EVENT, (step.run, record.seq, record.event.kind, link, body))
     for item in step.payloads.items():
         db.execute(_ADD_PAYLOAD, item)
+        db.execute(_UNERASE, item[:1])
     if changes:
         for change in changes:
             _post(change, db)
@@ -272,9 +325,27 @@ def _change(sql: str, values: tuple[Any, ...], db: sqlite3.Connection) -> int:
     return db.execute(sql, values).rowcount
 
 
+def _erase(digests: Sequence[Digest], at: float, db: sqlite3.Connection) -> int:
+    gone = 0
+    db.execute("PRAGMA secure_delete = ON")  # overwritten, not only unlinked
+    for digest in digests:
+        if db.execute("DELETE FROM payload WHERE digest = ?", (digest,)).rowcount:
+            db.execute("INSERT OR REPLACE INTO erased (digest, at) VALUES (?, ?)", (digest, at))
+            gone += 1
+    db.execute("PRAGMA secure_delete = OFF")
+    return gone
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
 def _levels(count: int) -> str:
-    marks = ", ".join("?" * count)
-    return f"SELECT account, unit, level FROM accounts WHERE account IN ({marks})"  # noqa: S608
+    return f"SELECT account, unit, level FROM accounts WHERE account IN ({_marks(count)})"  # noqa: S608
+
+
+def _tracked_in(count: int) -> str:
+    return f"SELECT {_COLUMNS} FROM attempt WHERE state IN ({_marks(count)}) ORDER BY position"  # noqa: S608
 
 
 def _find(kinds: Sequence[str], limit: int) -> tuple[Any, ...]:
@@ -283,6 +354,5 @@ def _find(kinds: Sequence[str], limit: int) -> tuple[Any, ...]:
         each = " UNION ALL ".join([_NEWEST_RARE] * len(kinds))
         values = [value for kind in kinds for value in (kind, limit)]
         return f"SELECT body, link FROM ({each}) ORDER BY position DESC LIMIT ?", *values, limit  # noqa: S608
-    marks = ", ".join("?" * len(kinds))
-    sql = f"SELECT body, link FROM event WHERE kind IN ({marks}) ORDER BY position DESC LIMIT ?"  # noqa: S608
+    sql = f"SELECT body, link FROM event WHERE kind IN ({_marks(len(kinds))}) ORDER BY position DESC LIMIT ?"  # noqa: S608
     return sql, *kinds, limit
