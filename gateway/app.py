@@ -4,25 +4,17 @@ import asyncio
 import gc
 import logging
 import shlex
-import socket
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-
-from gateway.inbound.mcp import IDLE_S, Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
+from gateway.inbound.mcp import IDLE_S
 from gateway.model.policy import Policy
 from gateway.outbound import otel
-from gateway.outbound.clock import SystemClock
+from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.key_file import run_key
 from gateway.outbound.ledger import open_ledger
@@ -32,12 +24,11 @@ from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience,
 from gateway.outbound.watched import Watched
 from gateway.ports import Clock, Ledger
 from gateway.reload import Reload, Source, first
-from gateway.runtime import trace
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, condition_trouble, surprises, unfit
-from gateway.runtime.recover import keep_sweeping
+from gateway.runtime.recover import Recovery
 from gateway.runtime.screen import Screen
 from gateway.settings import (
     ClientPatience,
@@ -55,9 +46,8 @@ _LOG = logging.getLogger("counterfoil")
 MAKE_ID = id_maker(SystemClock().now)
 
 
-GRACE_S = 1
-"""How long open streams may delay the end of the HTTP front; calls under way are the engine's to wait for."""
-
+CLOCK_BACK_S = 5.0
+"""By how much a clock may go back without a word; daemons that set clocks do it by less."""
 
 LEDGER_S = 1.0
 """How long the ledger may take to close; one that somebody else has locked would keep us for 5 s."""
@@ -205,6 +195,9 @@ class Gateway:
     book: Book
     reload: Reload
     screen: Screen
+    recovery: Recovery
+    clock_ahead_s: float = 0.0
+    """How far the ledger's time was before its clock at the start."""
     traced: bool = False
     """Whether somebody is sent spans."""
     session_idle_s: float = IDLE_S
@@ -213,6 +206,8 @@ class Gateway:
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
         lines = [f"ledger {self.address}", f"policy {self.book.policies.current().policy.workflow}"]
+        if self.clock_ahead_s > CLOCK_BACK_S:
+            lines.append(f"the clock was set back by {self.clock_ahead_s:.0f} s: the ledger's time goes on from before")
         for name, health in self.catalogue.health().items():
             if health["state"] == "healthy":
                 tools = f"{health['tools']} tool{'' if health['tools'] == 1 else 's'}"
@@ -283,7 +278,8 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     where = _ledger_option(plan.ledger)
     approve_at, settle_at = f"counterfoil approvals approve {{id}}{where}", f"counterfoil resolve {{id}}{where}"
     options = replace(plan.options, approve_at=approve_at, settle_at=settle_at)
-    book = Book(ledger, Policies(ledger, plan.policies, plan.default), plan.clock, options)
+    clock = await clock_of(ledger, plan.clock)
+    book = Book(ledger, Policies(ledger, plan.policies, plan.default), clock, options)
     engine = Engine(book, catalogue)
     screen = Screen(book.policies)
 
@@ -291,14 +287,16 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
         if screen.is_another():
             catalogue.shown_anew("tools")
 
-    reload = Reload(plan.source, book.policies, plan.clock, replaced)
+    reload = Reload(plan.source, book.policies, clock, replaced)
+    recovery = Recovery(book, engine, catalogue)
     keepers = [
+        asyncio.ensure_future(clock.keep(ledger)),
         asyncio.ensure_future(reload.keep()),
         asyncio.ensure_future(engine.carrier.keep_leases()),
-        asyncio.ensure_future(keep_sweeping(book, engine.carrier)),
+        asyncio.ensure_future(recovery.keep()),
     ]
     try:
-        yield Gateway(plan.ledger, catalogue, engine, book, reload, screen)
+        yield Gateway(plan.ledger, catalogue, engine, book, reload, screen, recovery, clock.ahead_s)
     finally:
         await engine.carrier.close()
         await _end(keepers)
@@ -318,81 +316,3 @@ async def _end(tasks: Sequence["asyncio.Future[Any]"]) -> None:
     for task in tasks:
         with suppress(asyncio.CancelledError):
             await task
-
-
-@contextmanager
-def observed(info: RequestInfo) -> Iterator[None]:
-    """The SERVER span around one request."""
-    request = trace.Inbound(
-        method=info.method,
-        target=info.target,
-        request_id=str(info.request_id),
-        protocol_version=info.protocol_version,
-        session=info.session,
-        transport="pipe" if info.transport == "stdio" else "tcp",
-        carrier=info.trace,
-    )
-    with trace.inbound(request):
-        yield
-
-
-def _relay(gateway: Gateway, seal_key: bytes | None) -> Relay:
-    return relay_of(
-        gate=gateway.engine,
-        offers=gateway.catalogue,
-        make_id=MAKE_ID,
-        clock=gateway.book.clock,
-        version=version("counterfoil"),
-        seal_key=seal_key,
-        screen=gateway.screen.listed,
-        observe=observed if gateway.traced else unobserved,
-    )
-
-
-async def over_stdio(gateway: Gateway) -> None:
-    """Serve the client on stdin and stdout until it leaves."""
-    relay = _relay(gateway, None)
-    try:
-        await serve_stdio(relay=relay, delivered=gateway.engine.delivered)
-    finally:
-        relay.close()
-
-
-async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes | None) -> None:
-    """Serve clients at `/mcp` and `/runs/{run}/mcp` until told to stop; `/healthz` and `/readyz` say how we are."""
-
-    async def alive(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
-
-    async def ready(_: Request) -> Response:
-        able, said = gateway.ready()
-        return JSONResponse(said, status_code=200 if able else 503)
-
-    relay = _relay(gateway, run_key)
-    pages = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready)])
-    door = http_app(
-        relay=relay,
-        delivered=gateway.engine.delivered,
-        now=gateway.book.clock.now,
-        run_key=run_key,
-        pages={"/healthz": pages, "/readyz": pages},
-        idle_s=gateway.session_idle_s,
-    )
-    server = _Server(server_config(door, timeout_graceful_shutdown=GRACE_S))
-    async with door.running():
-        serving = asyncio.ensure_future(server.serve(sockets=[listening]))
-        try:
-            await asyncio.shield(serving)
-        finally:
-            relay.close()
-            door.close()
-            server.should_exit = True  # uvicorn closes its connections only on its own way out
-            await serving
-
-
-class _Server(uvicorn.Server):
-    """Leaves the signals to the command, so that both fronts stop in the same way."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield

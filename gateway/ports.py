@@ -136,7 +136,7 @@ class Ledger(Protocol):
         ...
 
     async def renew(self, owner: str, lease_until: float) -> None:
-        """Every attempt of `owner` that is open or unverified is leased until then."""
+        """Every attempt on which `owner` has a lease (`lease_until` above 0) is leased until then."""
         ...
 
     async def now(self) -> float:

@@ -92,7 +92,7 @@ def _decide(approval: str, url: str | None, reason: str, roles: Sequence[str], *
         if found is None:
             return f"no approval `{approval}` is in this ledger; `counterfoil approvals list --all` names them"
         row, run = found
-        written: Book = book(ledger)
+        written: Book = await book(ledger)
         seen = run.approvals[approval].action
         try:
             await written.say(
@@ -128,7 +128,7 @@ def _print(row: dict[str, Any]) -> None:
 
 
 async def _rows(ledger: Ledger, *, everything: bool) -> list[tuple[dict[str, Any], Run]]:
-    written, rows = book(ledger), []
+    written, rows = await book(ledger), []
     for record in reversed(await ledger.find(["approval.requested"], limit=10_000)):
         if not isinstance(record.event, ApprovalRequested):
             continue
@@ -140,7 +140,7 @@ async def _rows(ledger: Ledger, *, everything: bool) -> list[tuple[dict[str, Any
 
 
 async def _find(ledger: Ledger, approval_id: str) -> tuple[dict[str, Any], Run] | None:
-    written = book(ledger)
+    written = await book(ledger)
     for record in await ledger.find(["approval.requested"], limit=10_000):
         if isinstance(record.event, ApprovalRequested) and record.event.approval == approval_id:
             run = await written.state_of(record.run)

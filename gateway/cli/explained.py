@@ -15,7 +15,7 @@ from gateway.cli.plain import counted, cut, visible
 from gateway.kernel.explain import Line, conclusion, lines, reading, results
 from gateway.kernel.looks import Clause, Look
 from gateway.model.answer import Refusal
-from gateway.model.events import TERMINAL, AttemptResumed, IntentRecorded, Replayed, Verdict
+from gateway.model.events import TERMINAL, IntentRecorded, Verdict
 from gateway.model.run import Run
 from gateway.runtime import tell
 from gateway.runtime.book import Options
@@ -61,13 +61,12 @@ class Explanation:
     @property
     def lines(self) -> tuple[Line, ...]:
         """Every check, in order."""
-        resumed = bool(self.verdict.checks) and self.verdict.checks[0].check == "round"
-        return lines(self.verdict, self.judged.taken if self.judged is not None else (), resumed=resumed)
+        return lines(self.verdict, self.judged.taken if self.judged is not None else ())
 
     @property
     def told(self) -> Refusal | None:
         """What the client is told; None where it gets the upstream's own result, or where nobody can say."""
-        if self.judged is None or isinstance(self.verdict, IntentRecorded | AttemptResumed | Replayed):
+        if self.judged is None or allowed(self.verdict):
             return None
         known = Options("")
         return tell.refusal(self.judged.after, self.judged.rules, self.verdict, known.approve_at, known.settle_at)

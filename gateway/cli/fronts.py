@@ -94,14 +94,14 @@ def serve(
 
 
 async def _over_stdio(gateway: "Gateway") -> None:
-    from gateway.app import over_stdio  # noqa: PLC0415 - loaded by now
+    from gateway.serving import over_stdio  # noqa: PLC0415 - loaded by now
 
     _say("waiting for an MCP client on standard input")
     await over_stdio(gateway)
 
 
 async def _over_http(gateway: "Gateway", listening: socket.socket, key: bytes | None) -> None:
-    from gateway.app import over_http  # noqa: PLC0415 - loaded by now
+    from gateway.serving import over_http  # noqa: PLC0415 - loaded by now
 
     _say(f"listening at http://{_shown(listening)}/mcp")
     await over_http(gateway, listening, key)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from gateway.model.events import Who
-from gateway.outbound.clock import SystemClock
+from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.system_account import system_account
@@ -63,13 +63,13 @@ def existing(url: str) -> str:
     return url
 
 
-def book(ledger: Ledger) -> Book:
+async def book(ledger: Ledger) -> Book:
     """The runs of a ledger, for a person's word; policies come from the ledger itself.
 
     It leases nothing: what a word leaves to be verified is for the gateways to take up at once.
     """
     options = Options(owner=id_maker(SystemClock().now)("cli"), lease_s=0.0)
-    return Book(ledger, Policies(ledger, {}, ""), SystemClock(), options)
+    return Book(ledger, Policies(ledger, {}, ""), await clock_of(ledger, SystemClock()), options)
 
 
 def reviewer(roles: Sequence[str] = ()) -> Who:

@@ -34,13 +34,13 @@ def resolve(
 
     async def work(opened: Ledger) -> str | None:
         def step(run: Run, _rules: Rules, now: datetime) -> Sequence[Event]:
-            return (judged(run, attempt, happened=found, by=reviewer(), reason=reason, now=now),)
+            return judged(run, attempt, happened=found, by=reviewer(), reason=reason, now=now)
 
         run_id = attempt.rpartition(".")[0]
         if not run_id or not await opened.read(run_id):
             return f"no attempt `{attempt}` is in this ledger; `counterfoil runs` shows which runs have unsettled ones"
         try:
-            run = await book(opened).say(run_id, step)
+            run = await (await book(opened)).say(run_id, step)
         except NotAwaiting as error:
             return str(error)
         intent = run.attempts[attempt].intent

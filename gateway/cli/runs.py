@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, assert_never
 
 import typer
 from rich.table import Table
@@ -17,7 +17,9 @@ from gateway.model.events import (
     ApprovalDecided,
     ApprovalRequested,
     AttemptAbandoned,
+    AttemptQueried,
     AttemptRefuted,
+    AttemptResent,
     AttemptResumed,
     AttemptSuspended,
     AttemptUnknown,
@@ -71,7 +73,7 @@ def runs(
 
 
 async def _summaries(ledger: Ledger, limit: int) -> list[dict[str, Any]]:
-    written = book(ledger)
+    written = await book(ledger)
     return [_summary(await written.state_of(one.run)) for one in await ledger.find(["run.opened"], limit=limit)]
 
 
@@ -151,7 +153,7 @@ async def _read(ledger: Ledger, wanted: str) -> tuple[Run, list[Record], dict[st
             body = await ledger.payload(cited)
             payloads[cited] = parse(body) if body is not None else None
     try:
-        return await book(ledger).state_of(wanted), records, payloads
+        return await (await book(ledger)).state_of(wanted), records, payloads
     except CorruptLedger as error:
         fail(f"the ledger is corrupt: {error}", code=2)
 
@@ -230,8 +232,8 @@ def _follow(row: Row, event: Event) -> None:
     match event:
         case ReceiptRecorded():
             row.duration_s = event.duration_s
-            said = f"{event.by.id}: {event.reason}" if event.by else "error" if event.is_error else "ok"
-            late = ", late" if event.late and not event.by else ""
+            said = _said_by(event)
+            late = ", late" if event.late and event.source == "upstream" else ""
             broken = ", breaks its schema" if event.schema_valid is False else ""
             row.results.append(f"{said}{late}{broken}" + (f", {event.size_bytes} bytes" if event.size_bytes else ""))
         case AttemptUnsent() | AttemptUnknown() | AttemptAbandoned() | AttemptRefuted():
@@ -240,6 +242,11 @@ def _follow(row: Row, event: Event) -> None:
             row.style = "red" if isinstance(event, AttemptUnknown) else row.style
         case AttemptSuspended():
             row.results.append(f"waits for {event.awaits}")
+        case AttemptQueried():
+            row.results.append(f"asked: {event.says}")
+        case AttemptResent():
+            row.results.append("sent again under its key")
+            row.style = ""
         case AttemptResumed():
             row.results.append("goes on with the client's input")
         case EvidenceRecorded():
@@ -249,6 +256,18 @@ def _follow(row: Row, event: Event) -> None:
             row.results.append(f"phase {event.source} → {event.target}")
         case _:
             pass
+
+
+def _said_by(receipt: ReceiptRecorded) -> str:
+    match receipt.source:
+        case "person":
+            return f"{receipt.by.id if receipt.by else '?'}: {receipt.reason}"
+        case "probe":
+            return f"HAPPENED: {receipt.reason}"
+        case "upstream":
+            return "error" if receipt.is_error else "ok"
+        case _:
+            assert_never(receipt.source)
 
 
 def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row]) -> Row | None:

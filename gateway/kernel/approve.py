@@ -1,9 +1,11 @@
 """(run, a reviewer's answer, now) -> event. An approval is for one exact action and runs nothing."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
+from gateway.kernel.verify import received
 from gateway.model.canonical import Digest, digest
-from gateway.model.events import ApprovalDecided, AttemptRefuted, ReceiptRecorded, Who
+from gateway.model.events import ApprovalDecided, AttemptRefuted, Event, ReceiptRecorded, Who
 from gateway.model.proposal import Proposal
 from gateway.model.run import Approval, AttemptState, Run
 
@@ -66,10 +68,8 @@ def answer(
     )
 
 
-def resolve(
-    run: Run, attempt_id: str, *, happened: bool, by: Who, reason: str, now: datetime
-) -> ReceiptRecorded | AttemptRefuted:
-    """A person's word on an attempt whose outcome is unknown.
+def resolve(run: Run, attempt_id: str, *, happened: bool, by: Who, reason: str, now: datetime) -> Sequence[Event]:
+    """A person's word on an attempt whose outcome is unknown, and the phase that follows from it.
 
     Raises: NotAwaiting, also for "it did not happen" while the upstream could still act on the call.
     """
@@ -78,13 +78,14 @@ def resolve(
         state = "is not of this run" if attempt is None else _SETTLED.get(attempt.state, f"is {attempt.state}")
         raise NotAwaiting(f"attempt `{attempt_id}` {state}; only an unknown one can be resolved")
     if happened:
-        return ReceiptRecorded(
+        receipt = ReceiptRecorded(
             attempt=attempt_id, source="person", answer="result", is_error=False, late=True, by=by, reason=reason
         )
+        return received(run, attempt, receipt)
     if now < attempt.intent.settles_at:
         until = attempt.intent.settles_at.isoformat(timespec="seconds")
         raise NotAwaiting(f"the upstream may still act on `{attempt_id}` until {until}; ask again then")
-    return AttemptRefuted(attempt=attempt_id, source="person", reason=reason, by=by)
+    return (AttemptRefuted(attempt=attempt_id, source="person", reason=reason, by=by),)
 
 
 _SETTLED = {

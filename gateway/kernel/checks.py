@@ -56,28 +56,6 @@ def known_key(case: Case) -> Step:
             return passed("key", {"earlier": attempt.id})
 
 
-def open_round(case: Case) -> Step:
-    """The attempt waits for exactly this input, about exactly this call."""
-    resumes = case.proposal.resumes
-    attempt = case.run.attempts.get(resumes.attempt) if resumes is not None else None
-    if resumes is None or attempt is None:
-        return Refuse("this run knows no such attempt", outcome=Outcome.CONFLICT)
-    same = (attempt.intent.tool, attempt.intent.arguments) == (case.proposal.tool, case.proposal.arguments_digest)
-    if not same:
-        return Refuse("the input belongs to a call with another tool or other arguments", outcome=Outcome.CONFLICT)
-    match attempt.state:
-        case AttemptState.SUSPENDED if attempt.awaits == "input" and attempt.asked == resumes.round:
-            return passed("round", {"attempt": attempt.id, "round": resumes.round})
-        case AttemptState.ANSWERED if not attempt.unverified:
-            return Replay(attempt.id)
-        case AttemptState.OPEN | AttemptState.SUSPENDED | AttemptState.ANSWERED:
-            return Wait(Outcome.IN_FLIGHT, "this call is under way", attempt.id, retry_after_s=RETRY_S)
-        case AttemptState.UNKNOWN:
-            return Wait(Outcome.HELD, "the input came too late: whether this call happened is not known", attempt.id)
-        case _:
-            return Refuse("the input came too late: that attempt is over", outcome=Outcome.CONFLICT)
-
-
 def _earlier(case: Case) -> tuple[Attempt, bool] | None:
     """The attempt that this proposal repeats, and whether by its very key."""
     key = case.proposal.key
@@ -252,10 +230,11 @@ def authority(case: Case) -> Step:
     """The principal holds what the tool needs, and what some transition does."""
     # INVARIANT: of the checks before this one, only `phase` chooses among the candidates.
     asked = ("authority", case.run.phase, case.proposal.principal, case.run.delegated)
-    return case.tool.once(asked, lambda: _authority(case))
+    return case.tool.once(asked, lambda: authority_of(case))
 
 
-def _authority(case: Case) -> Step:
+def authority_of(case: Case) -> Step:
+    """As `authority`, found out anew: whoever chose the candidates, and by what."""
     held = case.authority
     inputs = {"held": sorted(held)}
     needed = set(case.known.rule.permissions)

@@ -25,6 +25,8 @@ from gateway.kernel.condition_words import Paths, misfit, paths_in, refusal, ste
 from gateway.kernel.objects import FUNCTIONS, Function
 from gateway.kernel.objects.judged import MARK, counted
 from gateway.kernel.objects.literals import literal_flaw
+from gateway.kernel.variables import ROOTS as ROOTS
+from gateway.kernel.variables import VARIABLES as VARIABLES
 from gateway.model.flaws import Kind as Kind
 from gateway.model.policy import MAX_EXPRESSION
 
@@ -36,59 +38,6 @@ MAX_PATH = 160
 
 MAX_INT = 2**63
 """CEL integers are 64 bits wide; what does not fit is undecided, never rounded."""
-
-VARIABLES: Mapping[Kind, Mapping[str, str]] = {
-    "transition": {
-        "args": "map(string, dyn)",
-        "run.id": "string",
-        "run.phase": "string",
-        "run.workflow": "string",
-        "run.calls": "int",
-        "run.mutations": "int",
-        "run.tokens": "int",
-        "run.cost": "double",
-        "run.reviews": "int",
-        "run.elapsed_s": "double",
-        "run.origin": "string",
-        "run.parent": "string",
-        "run.data": "list(string)",
-        "principal.id": "string",
-        "principal.tenant": "string",
-        "principal.roles": "list(string)",
-        "principal.scopes": "list(string)",
-        "principal.authority": "list(string)",
-        "tool.name": "string",
-        "tool.upstream": "string",
-        "tool.effect": "string",
-        "tool.data_class": "string",
-        "evidence": "map(string, dyn)",
-        "accounts": "map(string, dyn)",
-        "values": "map(string, dyn)",
-        "now": "timestamp",
-    },
-    "verifier": {
-        "args": "map(string, dyn)",
-        "result": "map(string, dyn)",
-        "evidence": "map(string, dyn)",
-        "values": "map(string, dyn)",
-        "now": "timestamp",
-    },
-    "probe": {
-        "args": "map(string, dyn)",
-        "values": "map(string, dyn)",
-        "now": "timestamp",
-    },
-}
-"""What an expression may name, and of which type. Dotted names, so that a typing error is found at load.
-
-`run.data` are the data classes that the run has seen, `values` the named constants of the policy. What stands in the
-maps is known at load too, by the tool's schema and the policy (`shapes.py`)."""
-
-
-ROOTS: Mapping[Kind, frozenset[str]] = {
-    kind: frozenset(name.partition(".")[0] for name in names) for kind, names in VARIABLES.items()
-}
-"""The first names of all that an expression may name."""
 
 
 class BadCondition(ValueError):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, assert_never
 
-from gateway.kernel import checks, spending
+from gateway.kernel import checks, rounds, spending
 from gateway.kernel.accounts import Shared, accounts_of
 from gateway.kernel.case import Ask, Case, Check, Gather, Observed, Pass, Refuse, Replay, Step, Wait
 from gateway.kernel.reduce import joined
@@ -19,6 +19,7 @@ from gateway.kernel.rules import Rules
 from gateway.model.canonical import Digest, digest
 from gateway.model.events import (
     ApprovalRequested,
+    AttemptResent,
     AttemptResumed,
     Denied,
     Effect,
@@ -50,11 +51,22 @@ CHECKS: Mapping[str, Check] = {
 """Name to check; the order is the order in which they are asked."""
 
 RESUMING: Mapping[str, Check] = {
-    "round": checks.open_round,
+    "round": rounds.open_round,
     **{name: CHECKS[name] for name in ("run", "tool", "schema", "phase", "authority", "conditions")},
 }
 """What is asked of the next round of an attempt. It holds its effect and has its key, and it was charged and approved:
 those are counted once for a call, however many rounds it takes."""
+
+
+RESENDING: Mapping[str, Check] = {
+    **{name: CHECKS[name] for name in ("run", "tool")},
+    "resend": rounds.resendable,
+    "authority": rounds.authority_now,
+    "conditions": CHECKS["conditions"],
+    "approval": rounds.approval_lives,
+}
+"""What is asked before an unknown attempt is sent once more under its key. It was legal in the phase in which it was
+intended, it holds its effect, and it was charged."""
 
 
 class Taken(NamedTuple):
@@ -88,7 +100,7 @@ def decide(
     case = Case(run, proposal, rules, observed, now, ruled, accounts)
     findings: list[Finding] = []
     waived: list[str] = []
-    for name, check in (CHECKS if proposal.resumes is None else RESUMING).items():
+    for name, check in checks_for(proposal).items():
         step = check(case)
         if taken is not None:
             taken.append(Taken(name, case, step))
@@ -107,10 +119,14 @@ def decide(
                 case = case._replace(candidates=left, cost=case.cost if step.cost is None else step.cost)
         else:
             return _verdict(case, step, tuple(findings))
-    if (resumes := proposal.resumes) is not None:
-        common = _common(case, tuple(findings))
-        return AttemptResumed(**common, attempt=resumes.attempt, round=resumes.round, said=resumes.said)
-    return _intent(case, tuple(findings), tuple(waived))
+    return _sent(case, tuple(findings), tuple(waived))
+
+
+def checks_for(proposal: Proposal) -> Mapping[str, Check]:
+    """The checks that are asked of it, in order."""
+    if proposal.resends is not None:
+        return RESENDING
+    return CHECKS if proposal.resumes is None else RESUMING
 
 
 WAIVABLE = frozenset({"schema", "phase", "authority", "conditions", "holds", "budget", "preconditions", "approval"})
@@ -121,6 +137,8 @@ refuse, and so can be waived, is a transition's own rule about repeats; a hold i
 
 def _waivable(name: str, step: Step, case: Case) -> bool:
     match step:
+        case Refuse() if case.proposal.resends is not None:
+            return False
         case Refuse() if name == "tool":
             return step.outcome is Outcome.DENIED and case.registered is not None and case.observes(step.mode)
         case Refuse():
@@ -262,6 +280,22 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
 
 
 _intent_recorded = trusted(IntentRecorded)
+
+
+def _sent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) -> Verdict:
+    """Nothing is against it: a call of its own, a further round of one, or one that is sent again."""
+    resumes, resends = case.proposal.resumes, case.proposal.resends
+    if resumes is not None:
+        common = _common(case, checks)
+        return AttemptResumed(**common, attempt=resumes.attempt, round=resumes.round, said=resumes.said)
+    return _intent(case, checks, waived) if resends is None else _resent(case, resends, checks)
+
+
+def _resent(case: Case, attempt_id: str, checks: tuple[Finding, ...]) -> AttemptResent:
+    attempt = case.run.attempts[attempt_id]
+    timeout_s = attempt.intent.timeout_s
+    settles_at = case.now + timedelta(seconds=timeout_s + case.known.rule.grace_s)
+    return AttemptResent(**_common(case, checks), attempt=attempt_id, timeout_s=timeout_s, settles_at=settles_at)
 
 
 def _key(case: Case) -> UsedKey:

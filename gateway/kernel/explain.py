@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
-from gateway.kernel.case import Case
+from gateway.kernel.case import Case, Check
 from gateway.kernel.checks import listed
-from gateway.kernel.decide import CHECKS, RESUMING, Taken
+from gateway.kernel.decide import CHECKS, RESENDING, RESUMING, Taken
 from gateway.kernel.looks import Look, clauses, looks
 from gateway.kernel.values import values_of
 from gateway.model.events import (
     ApprovalRequested,
+    AttemptResent,
     AttemptResumed,
     Denied,
     Finding,
@@ -40,9 +41,10 @@ class Line:
     looks: tuple[Look, ...] = ()
 
 
-def lines(verdict: Verdict, taken: Sequence[Taken], *, resumed: bool = False) -> tuple[Line, ...]:
+def lines(verdict: Verdict, taken: Sequence[Taken]) -> tuple[Line, ...]:
     """Every check of the verdict and what it looked at, then those that it did not come to."""
-    order = tuple(RESUMING if resumed else CHECKS)
+    first = verdict.checks[0].check if verdict.checks else ""
+    order = _ORDERS.get(first, CHECKS)
     made = {one.check: one for one in taken}
     found = [
         Line(finding.check, result, finding, looks(made[finding.check]) if finding.check in made else ())
@@ -50,6 +52,10 @@ def lines(verdict: Verdict, taken: Sequence[Taken], *, resumed: bool = False) ->
     ]
     reached = {line.check for line in found}
     return (*found, *(Line(name, "unreached", None) for name in order if name not in reached))
+
+
+_ORDERS: Mapping[str, Mapping[str, Check]] = {next(iter(one)): one for one in (RESUMING, RESENDING)}
+"""By the check that comes first."""
 
 
 def results(verdict: Verdict) -> tuple[Result, ...]:
@@ -84,6 +90,8 @@ def conclusion(verdict: Verdict) -> str:
             return f"a person is asked by rule `{verdict.rule}` at check `{last}`: {verdict.reason}"
         case Replayed():
             return f"answered at check `{last}` from the record of attempt `{verdict.attempt}`; nothing is sent"
+        case AttemptResent():
+            return f"allowed: attempt `{verdict.attempt}` is sent again under its key"
         case AttemptResumed():
             return f"allowed: attempt `{verdict.attempt}` goes on with the client's input"
         case IntentRecorded():

@@ -12,6 +12,7 @@ _SETTLING: Mapping[str, RunState] = {
     "attempt.unsent": RunState.RUNNING,
     "attempt.suspended": RunState.RUNNING,
     "attempt.unknown": RunState.RUNNING,
+    "attempt.queried": RunState.RUNNING,
     "attempt.abandoned": RunState.RUNNING,
     "attempt.refuted": RunState.RUNNING,
     "outcome.delivered": RunState.RUNNING,
@@ -28,6 +29,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "approval.decided": RunState.RUNNING,
         "intent.recorded": RunState.RUNNING,
         "attempt.resumed": RunState.RUNNING,
+        "attempt.resent": RunState.RUNNING,
         **_SETTLING,
         "phase.moved": RunState.RUNNING,
         "run.migrated": RunState.RUNNING,
@@ -60,6 +62,8 @@ NEXT_ATTEMPT: Mapping[AttemptState, Mapping[str, AttemptState]] = {
     },
     # A late answer is always accepted as the receipt of its attempt, whatever was believed until then.
     AttemptState.UNKNOWN: {
+        "attempt.queried": AttemptState.UNKNOWN,
+        "attempt.resent": AttemptState.OPEN,
         "receipt.recorded": AttemptState.ANSWERED,
         "attempt.refuted": AttemptState.REFUTED,
     },

@@ -15,7 +15,9 @@ from gateway.model.events import (
     ApprovalDecided,
     ApprovalRequested,
     AttemptAbandoned,
+    AttemptQueried,
     AttemptRefuted,
+    AttemptResent,
     AttemptResumed,
     AttemptSuspended,
     AttemptUnknown,
@@ -101,7 +103,11 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             run = _reported(run, event)
             return _move(run, record, event.attempt, suspended_until=None, awaits=None, asked=None, resumed=True)
         case AttemptUnknown():
-            return _move(run, record, event.attempt)
+            return _move(run, record, event.attempt, queried=None)
+        case AttemptQueried():
+            return _move(run, record, event.attempt, queried=(event.verdict, event.says))
+        case AttemptResent():
+            return _resent(_reported(run, event), record, event)
         case EvidenceRecorded():
             return _proved(run, record, event)
         case PhaseMoved():
@@ -272,10 +278,21 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
         schema_valid=event.schema_valid,
         receipt=record.seq,
         duration_s=event.duration_s,
+        source=event.source,
+        says=event.reason or "",
     )
     if not event.is_error:
         return run
     return _failed(run, joined("error", attempt.intent.tool, attempt.intent.arguments, event.result or ""))
+
+
+def _resent(run: Run, record: Record, event: AttemptResent) -> Run:
+    before = _attempt(run, record, event.attempt)
+    intent = before.intent._replace(settles_at=event.settles_at)
+    run = _move(run, record, event.attempt, intent=intent, sent=before.sent + 1, sent_at=record.at)
+    # Whatever it writes, it may write now: evidence from before is stale, as after an intent.
+    wrote = _wrote(run, intent.tool, intent=record.seq)
+    return run._replace(wrote=wrote, evidence=_stale(run, intent.tool))
 
 
 def _gave_back(run: Run, record: Record, event: AttemptUnsent | AttemptRefuted) -> Run:

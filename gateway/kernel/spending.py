@@ -250,11 +250,12 @@ def _awaits(case: Case, transition: Transition) -> bool:
     """Whether a person has still to answer about this very call: until then it is not sent, and nothing is probed."""
     if transition.approval is None:
         return False
-    found = case.run.approvals.get(case.run.actions.get(_action(case), ""))
+    found = case.run.approvals.get(case.run.actions.get(action_of(case), ""))
     return found is not None and found.used_by is None and found.rule == transition.name and pending(found, case.now)
 
 
-def _action(case: Case) -> Digest:
+def action_of(case: Case) -> Digest:
+    """What an approval of this very call is bound to."""
     return action_digest(case.proposal, case.observed.definition, case.rules.digest)
 
 
@@ -266,7 +267,7 @@ def approval(case: Case) -> Step:
     transition = case.transition
     if transition is None or transition.approval is None or not _asks(case, transition):
         return _UNATTENDED
-    action = _action(case)
+    action = action_of(case)
     found = case.run.approvals.get(case.run.actions.get(action, ""))
     if found is None or found.used_by is not None:
         return _ask(case, transition, action)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, assert_never
 
-from gateway.kernel.conditions import Undecided
+from gateway.kernel.conditions import Kind, Undecided
 from gateway.kernel.reduce import overtaken
 from gateway.kernel.rules import Rules
 from gateway.kernel.schema import Unenforceable, violations
@@ -27,7 +27,7 @@ from gateway.model.events import (
     PhaseMoved,
     ReceiptRecorded,
 )
-from gateway.model.policy import ToolRule, Verifier
+from gateway.model.policy import ProbeCall, ToolRule, Verifier
 from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Silence, TaskStarted, ToolResult
 from gateway.model.trusted import trusted
@@ -66,10 +66,10 @@ def observe(
             is_error = result.get("isError") is True
             valid = None if is_error else _valid(output_schema, result)
             receipt = _receipt(attempt, cited, duration_s, is_error=is_error, valid=valid, failure=failure)
-            return _answered(run, attempt, receipt)
+            return received(run, attempt, receipt)
         case ProtocolError():
             receipt = _receipt(attempt, cited, duration_s, answer="error", is_error=True, failure=failure)
-            return _answered(run, attempt, receipt)
+            return received(run, attempt, receipt)
         case InputRequired() | TaskStarted():
             if attempt.state not in {AttemptState.OPEN, AttemptState.SUSPENDED} or cited is None:
                 return ()
@@ -78,6 +78,8 @@ def observe(
             return (AttemptSuspended(attempt=attempt.id, awaits=awaits, answer=cited.digest, expires_at=until),)
         case NotSent(reason) if attempt.resumed:
             return lose(run, attempt, f"its earlier rounds were sent, and the next one was not: {reason}")
+        case NotSent(reason) if attempt.sent > 1:
+            return lose(run, attempt, f"it was sent before, and could not be sent again: {reason}")
         case NotSent(reason):
             return (AttemptUnsent(attempt=attempt.id, reason=reason),) if attempt.state is AttemptState.OPEN else ()
         case Silence(reason):
@@ -149,6 +151,7 @@ def _receipt(
         by=None,
         reason=None,
         failure=failure,
+        artifact=None,
     )
 
 
@@ -167,7 +170,8 @@ def _valid(schema: Any, result: Mapping[str, Any]) -> bool | None:
         return False
 
 
-def _answered(run: Run, attempt: Attempt, receipt: ReceiptRecorded) -> Sequence[Event]:
+def received(run: Run, attempt: Attempt, receipt: ReceiptRecorded) -> Sequence[Event]:
+    """The receipt, and the phase that follows from it; nothing if the attempt has one already."""
     if attempt.state is AttemptState.ANSWERED:
         return ()  # the first recorded answer counts; a duplicate is the upstream's slip
     place = run.version + 1
@@ -260,9 +264,15 @@ def probe_arguments(
     rule: Verifier, arguments: Mapping[str, Any], rules: Rules, now: datetime
 ) -> dict[str, Any] | Undecided:
     """What the verifier's probe is asked with, about a call with these arguments."""
-    values, asked = {"args": dict(arguments), "values": rules.policy.values, "now": now}, dict(rule.probe.arguments)
-    for name, formula in rule.probe.arguments_from.items():
-        found = rules.value("probe", formula).find(values)
+    values = {"args": dict(arguments), "values": rules.policy.values, "now": now}
+    return filled(rule.probe, "probe", values, rules)
+
+
+def filled(probe: ProbeCall, kind: Kind, values: Mapping[str, Any], rules: Rules) -> dict[str, Any] | Undecided:
+    """The arguments of the probe, those included that are told by formulas of that kind over the values."""
+    asked = dict(probe.arguments)
+    for name, formula in probe.arguments_from.items():
+        found = rules.value(kind, formula).find(values)
         if isinstance(found, Undecided):
             return found
         asked[name] = found
@@ -297,7 +307,7 @@ def judged(
 ) -> tuple[Literal["pass", "fail", "inconclusive"], str]:
     """The verifier's verdict by its probe's answer, and what it says in one sentence."""
     if not isinstance(answer, ToolResult):
-        return "inconclusive", f"`{name}` could not check: {_trouble(answer)}"
+        return "inconclusive", f"`{name}` could not check: {trouble(answer)}"
     if answer.result.get("isError") is True:
         return "inconclusive", f"`{name}` could not check: the probe answered with an error"
     values = _values(run, answer, arguments, rules, now)
@@ -316,7 +326,8 @@ def _signature(asked: Question, answer: Answer, says: str) -> str:
     return digest({"verifier": asked.verifier, "says": says, "told": told}, b"")
 
 
-def _trouble(answer: Answer) -> str:
+def trouble(answer: Answer) -> str:
+    """Why a probe found nothing, in half a sentence."""
     match answer:
         case ProtocolError(error):
             return f"the probe was refused with code {error.get('code')}"

@@ -8,86 +8,22 @@ without breaking the chain.
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, Field
 
-from gateway.model.added import Grown, added
+from gateway.model.added import added
 from gateway.model.canonical import Digest
+from gateway.model.event_parts import Charge as Charge
+from gateway.model.event_parts import Finding as Finding
+from gateway.model.event_parts import Frozen
+from gateway.model.event_parts import Reservation as Reservation
+from gateway.model.event_parts import UsedKey as UsedKey
+from gateway.model.event_parts import Who as Who
 from gateway.model.outcome import TERMINAL as TERMINAL
 from gateway.model.outcome import Effect as Effect
 from gateway.model.outcome import Outcome as Outcome
-from gateway.model.principal import Principal
-from gateway.model.proposal import KeySource
 
 
-class _Frozen(Grown):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Charge(_Frozen):
-    """What one transition takes from the run's budgets."""
-
-    calls: int = Field(default=0, ge=0)
-    mutations: int = Field(default=0, ge=0)
-    tokens: int = added(0, ge=0)
-    """Of results: reserved at first, measured when the result is there."""
-    cost: int = added(0, ge=0)
-    """In millionths."""
-    reviews: int = added(0, ge=0)
-    """How often a person was asked."""
-
-
-class Reservation(_Frozen):
-    """What is taken from an account that many runs share, in the transaction of the event that says so."""
-
-    rule: str
-    """The account, as verdicts cite it."""
-    account: str
-    """Which of its accounts: whose, and of which window."""
-    unit: str
-    amount: int
-    """Of `cost` in millionths."""
-    limit: int | None = None
-    """Beyond which nothing is reserved; None where it only counts."""
-    until: AwareDatetime | None = None
-    """The end of its window."""
-
-
-class Finding(_Frozen):
-    """One check of a verdict: what it looked at and what it found."""
-
-    check: str
-    passed: bool
-    inputs: dict[str, Any] = {}
-    """Every value that the check read beside the run's own state; enough to judge it again."""
-    rule: str | None = None
-    """The transition, forbid rule, budget or approval of the policy that decided."""
-    reason: str | None = None
-    """One sentence, for the agent and the on-call engineer. None when passed."""
-
-
-class UsedKey(_Frozen):
-    """The idempotency key under which a proposal was judged."""
-
-    source: KeySource
-    value: str
-
-
-class Who(_Frozen):
-    """A principal as recorded."""
-
-    tenant: str
-    id: str
-    roles: tuple[str, ...] = ()
-    scopes: tuple[str, ...] = added(())
-
-    @classmethod
-    def of(cls, principal: Principal) -> "Who":
-        """That principal."""
-        roles, scopes = tuple(sorted(principal.roles)), tuple(sorted(principal.scopes))
-        return cls(tenant=principal.tenant, id=principal.id, roles=roles, scopes=scopes)
-
-
-class RunOpened(_Frozen):
+class RunOpened(Frozen):
     """A run exists: bound to a principal and, unless policy migrates it, to one policy digest."""
 
     kind: Literal["run.opened"] = "run.opened"
@@ -110,7 +46,7 @@ class RunOpened(_Frozen):
     """Classes of data that its parent had asked for by then, and may have told it."""
 
 
-class RunMigrated(_Frozen):
+class RunMigrated(Frozen):
     """The run goes on under another text of its policy, which says that running runs shall."""
 
     kind: Literal["run.migrated"] = "run.migrated"
@@ -118,7 +54,7 @@ class RunMigrated(_Frozen):
     target: Digest
 
 
-class _Verdict(_Frozen):
+class _Verdict(Frozen):
     """What every verdict says."""
 
     tool: str
@@ -236,7 +172,33 @@ class AttemptResumed(_Verdict):
     """What the client brought: its input responses, and the upstream's own request state."""
 
 
-class ReceiptRecorded(_Frozen):
+class AttemptResent(_Verdict):
+    """An unknown attempt is about to be sent once more, under the key by which its upstream knows it from a second one.
+
+    Judged again, charged nothing again, and durable before the first byte goes out.
+    """
+
+    kind: Literal["attempt.resent"] = "attempt.resent"
+    attempt: str
+    timeout_s: float
+    settles_at: AwareDatetime
+    """From here on the upstream can no longer act on either sending."""
+
+
+class AttemptQueried(Frozen):
+    """The upstream was asked whether an unknown attempt happened, and what it said settles nothing yet."""
+
+    kind: Literal["attempt.queried"] = "attempt.queried"
+    attempt: str
+    verdict: Literal["absent", "inconclusive"]
+    """`absent`: it has not happened by now, and may yet."""
+    says: str
+    """One sentence."""
+    artifact: Digest | None = None
+    started_at: AwareDatetime
+
+
+class ReceiptRecorded(Frozen):
     """What the upstream answered, validated and stored. An error is an answer too, and proves no absence."""
 
     kind: Literal["receipt.recorded"] = "receipt.recorded"
@@ -257,9 +219,12 @@ class ReceiptRecorded(_Frozen):
     """Of an error: its kind, where the registry tells it from others (`conflict`, `invalid`, `denied`)."""
     by: Who | None = None
     reason: str | None = None
+    """How it is known, where it was not the upstream's own answer."""
+    artifact: Digest | None = added(None)
+    """What a probe answered, by which it is known; the call's own result was never seen."""
 
 
-class AttemptUnsent(_Frozen):
+class AttemptUnsent(Frozen):
     """Known to have done nothing: no byte of the call reached the upstream. Charge back, key free."""
 
     kind: Literal["attempt.unsent"] = "attempt.unsent"
@@ -267,7 +232,7 @@ class AttemptUnsent(_Frozen):
     reason: str
 
 
-class AttemptSuspended(_Frozen):
+class AttemptSuspended(Frozen):
     """The upstream asks for input or made a task of the call: open until `expires_at`, then unknown."""
 
     kind: Literal["attempt.suspended"] = "attempt.suspended"
@@ -278,7 +243,7 @@ class AttemptSuspended(_Frozen):
     expires_at: AwareDatetime
 
 
-class AttemptUnknown(_Frozen):
+class AttemptUnknown(Frozen):
     """Sent, perhaps; whether it happened is not known. Held until it is settled."""
 
     kind: Literal["attempt.unknown"] = "attempt.unknown"
@@ -286,7 +251,7 @@ class AttemptUnknown(_Frozen):
     reason: str
 
 
-class AttemptAbandoned(_Frozen):
+class AttemptAbandoned(Frozen):
     """A read whose gateway died: charge kept, key free, nothing claimed about it."""
 
     kind: Literal["attempt.abandoned"] = "attempt.abandoned"
@@ -294,7 +259,7 @@ class AttemptAbandoned(_Frozen):
     reason: str
 
 
-class AttemptRefuted(_Frozen):
+class AttemptRefuted(Frozen):
     """Proven not to have happened, by a probe after `settles_at` or by a person: charge back, key free."""
 
     kind: Literal["attempt.refuted"] = "attempt.refuted"
@@ -302,16 +267,18 @@ class AttemptRefuted(_Frozen):
     source: Literal["probe", "person"]
     reason: str
     by: Who | None = None
+    artifact: Digest | None = added(None)
+    """What a probe answered, by which it is known."""
 
 
-class OutcomeDelivered(_Frozen):
+class OutcomeDelivered(Frozen):
     """The attempt's outcome was written to a live client, in time and without cancel or disconnect."""
 
     kind: Literal["outcome.delivered"] = "outcome.delivered"
     attempt: str
 
 
-class EvidenceRecorded(_Frozen):
+class EvidenceRecorded(Frozen):
     """What a verifier saw. Inconclusive is never pass."""
 
     kind: Literal["evidence.recorded"] = "evidence.recorded"
@@ -334,7 +301,7 @@ class EvidenceRecorded(_Frozen):
     """The run's version when the probe started; a covered mutation intended later makes this stale."""
 
 
-class PhaseMoved(_Frozen):
+class PhaseMoved(Frozen):
     """The run is in another phase."""
 
     kind: Literal["phase.moved"] = "phase.moved"
@@ -346,7 +313,7 @@ class PhaseMoved(_Frozen):
     """The records, by their place in this run, that prove it."""
 
 
-class ApprovalDecided(_Frozen):
+class ApprovalDecided(Frozen):
     """A reviewer's typed answer about one exact action. It runs nothing."""
 
     kind: Literal["approval.decided"] = "approval.decided"
@@ -357,7 +324,7 @@ class ApprovalDecided(_Frozen):
     reason: str = ""
 
 
-class RunStopped(_Frozen):
+class RunStopped(Frozen):
     """The run is over. There is no lift: a successor run is opened instead."""
 
     kind: Literal["run.stopped"] = "run.stopped"
@@ -367,7 +334,7 @@ class RunStopped(_Frozen):
     evidence: tuple[int, ...] = ()
 
 
-Verdict: TypeAlias = Denied | Replayed | Held | ApprovalRequested | IntentRecorded | AttemptResumed
+Verdict: TypeAlias = Denied | Replayed | Held | ApprovalRequested | IntentRecorded | AttemptResumed | AttemptResent
 
 Event: TypeAlias = Annotated[
     RunOpened
@@ -378,6 +345,8 @@ Event: TypeAlias = Annotated[
     | ApprovalRequested
     | IntentRecorded
     | AttemptResumed
+    | AttemptResent
+    | AttemptQueried
     | ReceiptRecorded
     | AttemptUnsent
     | AttemptSuspended

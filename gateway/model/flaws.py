@@ -93,8 +93,8 @@ VERIFIERS_NAMED: tuple[Place, ...] = (
     ("cases", "*", "given", "stale", "*"),
 )
 
-Kind: TypeAlias = Literal["transition", "verifier", "probe"]
-"""Of an expression: what it may name. `VARIABLES` in `kernel/conditions.py` has the three lists."""
+Kind: TypeAlias = Literal["transition", "verifier", "probe", "status", "query"]
+"""Of an expression: what it may name. `VARIABLES` in `kernel/variables.py` has the lists."""
 
 EXPRESSIONS: Mapping[Place, Kind] = {
     ("transitions", "*", "when", "*"): "transition",
@@ -102,8 +102,8 @@ EXPRESSIONS: Mapping[Place, Kind] = {
     ("forbid", "*", "when", "*"): "transition",
     ("verifiers", "*", "pass", "*"): "verifier",
     ("tools", "*", "failures", "*", "*"): "verifier",
-    ("tools", "*", "idempotency", "query", "happened", "*"): "verifier",
-    ("tools", "*", "idempotency", "query", "absent", "*"): "verifier",
+    ("tools", "*", "idempotency", "query", "happened", "*"): "status",
+    ("tools", "*", "idempotency", "query", "absent", "*"): "status",
 }
 """Where a policy holds a condition, and of which kind."""
 
@@ -113,7 +113,7 @@ FORMULAS: Mapping[Place, Kind] = {
     ("transitions", "*", "charge", "cost_from"): "probe",
     ("transitions", "*", "compensation", "arguments_from", "*"): "verifier",
     ("tools", "*", "compensation", "arguments_from", "*"): "verifier",
-    ("tools", "*", "idempotency", "query", "probe", "arguments_from", "*"): "probe",
+    ("tools", "*", "idempotency", "query", "probe", "arguments_from", "*"): "query",
 }
 """Where a policy holds an expression that gives any value, and of which kind."""
 

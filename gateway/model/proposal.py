@@ -64,6 +64,8 @@ class Proposal:
     """What the client brings beside the arguments: `inputResponses`, and the upstream's own `requestState`."""
     resumes: Resume | None = None
     """None for a call of its own."""
+    resends: str | None = None
+    """The unknown attempt that recovery asks to send again, under its own key; None for what a client proposes."""
     spelled: bytes | None = field(default=None, repr=False, compare=False)
     """The arguments in canonical form, where whoever made the digest has kept it."""
     reported_tokens: int = 0
@@ -89,6 +91,7 @@ class Proposal:
             self.attribution,
             more,
             resumes,
+            None,
             self.spelled,
             self.reported_tokens,
         )

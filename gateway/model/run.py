@@ -105,6 +105,16 @@ class Attempt(NamedTuple):
     resumed: bool = False
     """Whether it went on to a next round: that one may not be sent, but the first was."""
     duration_s: float | None = None
+    source: str = "upstream"
+    """Who said that it happened: the upstream in its answer, a `probe` or a `person`."""
+    says: str = ""
+    """How they know, where it was not the upstream."""
+    sent: int = 1
+    """How often it was sent, each time under its one key."""
+    sent_at: datetime | None = None
+    """When it was sent again for the last time; None while it was sent once."""
+    queried: tuple[str, str] | None = None
+    """While unknown: what the upstream last said when it was asked whether it happened, and in one sentence."""
 
     @property
     def moves(self) -> bool:

@@ -1,11 +1,14 @@
-"""Time as the machine tells it."""
+"""Time as the machine tells it, and as a ledger's gateways may rely on it."""
 
 import asyncio
 import time
 
+from gateway.model.record import decode
+from gateway.ports import Clock, Ledger, LedgerUnavailable
+
 
 class SystemClock:
-    """The `Clock` of a running gateway; tests tell the time themselves."""
+    """The machine's `Clock`; tests tell the time themselves."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -18,3 +21,64 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Return after that long."""
         await asyncio.sleep(seconds)
+
+
+class LedgerClock:
+    """The `Clock` of all who use one ledger: its own time, which never goes back and never stands still.
+
+    A wall clock that is set back would make valid what had expired. So time goes on here from the latest that was told
+    or recorded, by the monotonic clock, until the wall clock has caught up. One that is set forward is followed: then
+    approvals and deadlines end too early, which is safe.
+    """
+
+    def __init__(self, machine: Clock, now: float, latest: float = 0.0) -> None:
+        """It is `now` by the ledger's own clock, and its latest record is of `latest`, in seconds since the epoch."""
+        self._machine = machine
+        self._ahead_s = now - machine.now()
+        """Of the ledger's own clock before the machine's."""
+        self._told, self._at = max(now, latest), machine.monotonic()
+
+    def hear(self, now: float) -> None:
+        """It is `now` by the ledger's own clock."""
+        self._ahead_s = now - self._machine.now()
+
+    @property
+    def ahead_s(self) -> float:
+        """How far time here is before the ledger's own clock, because that one was set back."""
+        return max(0.0, self.now() - (self._machine.now() + self._ahead_s))
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        at = self._machine.monotonic()
+        self._told, self._at = max(self._machine.now() + self._ahead_s, self._told + at - self._at), at
+        return self._told
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return self._machine.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after that long."""
+        await self._machine.sleep(seconds)
+
+    async def keep(self, ledger: Ledger) -> None:
+        """Runs for ever: the ledger's own clock is heard again and again, for machines drift apart."""
+        while True:
+            await self.sleep(HEARD_EVERY_S)
+            try:
+                self.hear(await ledger.now())
+            except LedgerUnavailable:
+                continue  # whoever reads or writes says so
+
+
+HEARD_EVERY_S = 60.0
+
+
+async def clock_of(ledger: Ledger, machine: Clock) -> LedgerClock:
+    """The time of this ledger.
+
+    Raises: LedgerUnavailable.
+    """
+    now, place = await ledger.now(), await ledger.closed()
+    newest = await ledger.log(place - 1, limit=1) if place else ()
+    return LedgerClock(machine, now, decode(newest[0].body).at.timestamp() if newest else 0.0)

@@ -133,7 +133,7 @@ class Book:
             rules = await self.policies.of(head.run.policy)
             if head.run.policy is not None and head.run.policy != rules.digest:
                 continue
-            before, now = head.run, utc(self.clock.now())
+            before, now = head.run, self._now(head.run)
             moved = self._migrated(before, now)
             begun, rules = (before, rules) if moved is None else (moved.run, moved.rules)
             try:
@@ -162,6 +162,11 @@ class Book:
             else:
                 return events, after, rules
         raise LedgerUnavailable(f"run `{run_id}` changed under our hands {ROUNDS} times")
+
+    def _now(self, run: Run) -> datetime:
+        """The time of the next step: never before the run's last one, by whichever gateway's clock that was."""
+        now = utc(self.clock.now())
+        return now if run.last_at is None else max(now, run.last_at)
 
     def _migrated(self, run: Run, now: datetime) -> "_Moved | None":
         """The run under the newer text of its policy, where that takes over running runs; None where it does not.

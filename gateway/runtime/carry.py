@@ -5,7 +5,8 @@ Whatever was begun here is carried to its end whether or not somebody still wait
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -76,6 +77,7 @@ class Carrier:
         self._options = book.options
         self._upstreams = upstreams
         self.leases = Leases(book.clock, book.options.owner, book.options.lease_s)
+        self._working: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.open: dict[str, Flight] = {}
         """Calls under way, by attempt id."""
@@ -83,9 +85,11 @@ class Carrier:
     # --- one attempt ------------------------------------------------------------------------------------------------
 
     async def carry(
-        self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller, flight: Flight
+        self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller | None, flight: Flight
     ) -> tuple[Answer, Run, Rules]:
         """Dispatch once, record the answer, verify it. The intent, or the next round of it, is on disk.
+
+        Without a caller it is recovery that sends it again.
 
         Raises: Unrecorded.
         """
@@ -104,7 +108,7 @@ class Carrier:
             self.open.pop(name, None)
         return answer, run, rules
 
-    async def _dispatch(self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller) -> Answer:
+    async def _dispatch(self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller | None) -> Answer:
         loop = asyncio.get_running_loop()
         begun = self._clock.monotonic()
 
@@ -165,7 +169,7 @@ class Carrier:
         if asked is None:
             return run, rules
         begun = self._clock.monotonic()
-        answer, started = await self._ask(asked.rule, arguments, rules)
+        answer, started = await self._verdict_of(asked.rule, arguments, rules)
         elapsed = self._clock.monotonic() - begun
         cited, payloads = stored(answer, self._ledger.salt)
 
@@ -177,23 +181,27 @@ class Carrier:
         _, run, rules = await self._book.transact(run.id, settled, payloads)
         return run, rules
 
-    async def _ask(self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules) -> tuple[Answer, datetime]:
+    async def _verdict_of(self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules) -> tuple[Answer, datetime]:
         """What the probe of a verifier answers about a call with these arguments, and when it was asked."""
         started = utc(self._clock.now())
-        tool = await self._upstreams.tool(rule.probe.tool)
+        told = probe_arguments(rule, arguments, rules, started)
+        return await self.ask(rule.probe.tool, told, rule.timeout_s, rules), started
+
+    async def ask(self, name: str, arguments: dict[str, Any] | Undecided, timeout_s: float, rules: Rules) -> Answer:
+        """What the read tool of that name answers; `NotSent` where it cannot be asked."""
+        tool = await self._upstreams.tool(name)
         if tool is None or not is_pinned(tool, rules.policy):
-            return NotSent(f"no upstream offers `{rule.probe.tool}` as policy pins it"), started
-        probe = probe_arguments(rule, arguments, rules, started)
-        if isinstance(probe, Undecided):
-            return NotSent(f"what to ask `{rule.probe.tool}` cannot be told: {probe.reason}"), started
-        return await self._upstreams.call(Dispatch(tool, probe, rule.timeout_s, meta=trace.carrier())), started
+            return NotSent(f"no upstream offers `{name}` as policy pins it")
+        if isinstance(arguments, Undecided):
+            return NotSent(f"what to ask `{name}` cannot be told: {arguments.reason}")
+        return await self._upstreams.call(Dispatch(tool, arguments, timeout_s, meta=trace.carrier()))
 
     async def probe(
         self, name: str, run: Run, arguments: Mapping[str, Any], rules: Rules
     ) -> tuple[Probed, dict[Digest, bytes]]:
         """What a verifier finds before a call with these arguments is made, and what is to be stored of it."""
         rule = rules.policy.verifiers[name]
-        answer, started = await self._ask(rule, arguments, rules)
+        answer, started = await self._verdict_of(rule, arguments, rules)
         cited, payloads = stored(answer, self._ledger.salt)
         verdict, says = judged(name, rule, run, answer, arguments, rules, utc(self._clock.now()))
         return Probed(verdict, says, started, cited.digest if cited else None), payloads
@@ -237,10 +245,7 @@ class Carrier:
 
         Raises: LedgerUnavailable, PolicyMissing, CorruptLedger.
         """
-        run = await self._book.fresh_state_of(run_id)
-        attempt = run.attempts.get(attempt_id)
-        if attempt is None:
-            raise CorruptLedger(f"run `{run_id}` knows no attempt `{attempt_id}`")
+        run, attempt = await self.attempt_of(run_id, attempt_id)
         asked = question(run, attempt.id, await self._policies.of(run.policy))
         wanted = [attempt.intent.tool] if asked is None else [attempt.intent.tool, asked.rule.probe.tool]
         found = [await self._upstreams.tool(name) for name in wanted]
@@ -249,7 +254,27 @@ class Carrier:
 
     def waits_for(self, attempt_id: str) -> bool:
         """Whether the attempt is under way here, whatever its lease says: a suspended machine renews none."""
-        return attempt_id in self.open
+        return attempt_id in self.open or attempt_id in self._working
+
+    async def attempt_of(self, run_id: str, attempt_id: str) -> tuple[Run, Attempt]:
+        """The run as the ledger has it now, and the attempt in it.
+
+        Raises: LedgerUnavailable, CorruptLedger.
+        """
+        run = await self._book.fresh_state_of(run_id)
+        attempt = run.attempts.get(attempt_id)
+        if attempt is None:
+            raise CorruptLedger(f"run `{run_id}` knows no attempt `{attempt_id}`")
+        return run, attempt
+
+    @contextmanager
+    def working_on(self, attempt_id: str) -> Iterator[None]:
+        """Our lease on what we settle is renewed for as long as it takes."""
+        self._working.add(attempt_id)
+        try:
+            yield
+        finally:
+            self._working.discard(attempt_id)
 
     def take_up(self, run: Run, attempt_id: str | None) -> None:
         """Somebody waits for a verifier that perhaps nobody is asking, as after a person's word: ask it."""
@@ -259,12 +284,13 @@ class Carrier:
 
     async def _verify_unowned(self, run_id: str, attempt_id: str) -> None:
         try:
-            if await self.can_verify(run_id, attempt_id) and await self.claimed(attempt_id):
-                _ = await self.verify_again(run_id, attempt_id)
+            if await self.can_verify(run_id, attempt_id) and await self._claimed(attempt_id):
+                with self.working_on(attempt_id):
+                    _ = await self.verify_again(run_id, attempt_id)
         except LedgerUnavailable as error:
             _LOG.warning("%s is not verified yet: %s", attempt_id, error)
 
-    async def claimed(self, attempt_id: str) -> bool:
+    async def _claimed(self, attempt_id: str) -> bool:
         """Whether an attempt that awaits its verifier is ours now, nobody else working on it."""
         found = await self._ledger.tracked(states={"unverified"})
         seen = next((one for one in found if one.attempt == attempt_id), None)
@@ -295,7 +321,7 @@ class Carrier:
         """Runs for ever: what we wait for stays ours while we live."""
         while True:
             await self._clock.sleep(self._options.lease_s / 3)
-            if self.open:
+            if self.open or self._working:
                 try:
                     await self._ledger.renew(self._options.owner, self._clock.now() + self._options.lease_s)
                 except LedgerUnavailable as error:

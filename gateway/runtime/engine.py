@@ -14,16 +14,16 @@ from typing import Any, Literal
 from gateway.kernel.accounts import looked_at
 from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import decide
+from gateway.kernel.recover import resending
 from gateway.kernel.rules import Rules, held_by
+from gateway.model.alike import alike_digest
 from gateway.model.answer import Refusal, Shown
 from gateway.model.canonical import Digest, canonical, parse
 from gateway.model.events import (
+    AttemptResent,
     AttemptResumed,
-    Effect,
     Event,
     IntentRecorded,
-    Outcome,
-    OutcomeDelivered,
     Replayed,
     RunOpened,
     Verdict,
@@ -34,11 +34,11 @@ from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
-from gateway.model.trusted import trusted
-from gateway.ports import Caller, Exhausted, LedgerUnavailable, NoSuchRun, Occupied, Upstreams
+from gateway.ports import Caller, Exhausted, LedgerUnavailable, NoSuchRun, Occupied, Upstreams, Withdrawal
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier, Flight, Unrecorded
+from gateway.runtime.deliver import Deliveries
 from gateway.runtime.lineage import goes_on
 from gateway.runtime.wire import ANY_DEPTH, Definitions, made_before, payload_of
 
@@ -94,8 +94,8 @@ class Engine:
         self._upstreams = upstreams
         self.carrier = Carrier(book, upstreams)
         self._definitions = Definitions(self.salt)
-        self._delivered: dict[str, list[str]] = {}
-        """By run, attempts whose delivery is recorded in the next turn of the event loop."""
+        self.delivered = Deliveries(book, self.carrier).note
+        """The outcome was written to a live client."""
 
     # --- runs -------------------------------------------------------------------------------------------------------
 
@@ -224,7 +224,8 @@ class Engine:
         tool = await self._upstreams.tool(proposal.tool, caller.party)
         seen: list[Run] = []
         try:
-            verdict, run, rules = await self._judge(proposal, tool, seen)
+            (verdict, *_), run, rules = await self._judge(proposal, tool, seen)
+            assert isinstance(verdict, Verdict)  # noqa: S101 - INVARIANT: it is what a proposal becomes
             if isinstance(verdict, IntentRecorded | AttemptResumed) and tool is not None:
                 attempt = run.attempts[verdict.attempt]
                 answer, run, rules = await self.carrier.carry(proposal, tool, attempt, caller, flight)
@@ -242,8 +243,10 @@ class Engine:
         trace.told(shown, run)
         return shown
 
-    async def _judge(self, proposal: Proposal, tool: Tool | None, seen: list[Run]) -> tuple[Verdict, Run, Rules]:
-        """The verdict, recorded. An intent is durable and its effect is held when this returns.
+    async def _judge(
+        self, proposal: Proposal, tool: Tool | None, seen: list[Run]
+    ) -> tuple[Sequence[Event], Run, Rules]:
+        """The one verdict, recorded. An intent is durable and its effect is held when this returns.
 
         `seen` gets the state that was judged, for whoever must tell what is known if it cannot be recorded.
         """
@@ -260,7 +263,7 @@ class Engine:
                 found = decide(run, proposal, rules, observed, now)
                 if isinstance(found, Gather):
                     raise _Wanting(found, run, rules)
-                return (found,)
+                return (found,) if proposal.resends is None else resending(run, proposal.resends, found, now)
 
             try:
                 events, run, rules = await self._book.transact(proposal.run, judged, payloads)
@@ -273,10 +276,26 @@ class Engine:
             except _Wanting as wanting:
                 observed = await self._gather(wanting, proposal, observed, payloads)
                 continue
-            verdict = events[0]
-            assert not isinstance(verdict, RunOpened)  # noqa: S101 - INVARIANT: the step above yields one verdict
-            return verdict, run, rules  # type: ignore[return-value]  # the same
+            return events, run, rules
         raise LedgerUnavailable("what this call hangs on changed too often")
+
+    async def resend(self, run: Run, attempt: Attempt, arguments: Mapping[str, Any]) -> bool:
+        """Whether the unknown attempt was sent once more under its own key, with its own arguments, and what came of it
+        is recorded. What is against it is noted in the run.
+
+        Raises: LedgerUnavailable, PolicyMissing, CorruptLedger.
+        """
+        assert run.principal is not None  # noqa: S101 - INVARIANT: a run with an attempt was opened by somebody
+        intent = attempt.intent
+        alike = alike_digest(dict(arguments), self.salt)
+        proposal = Proposal(run.id, run.principal, intent.tool, arguments, intent.arguments, alike, resends=attempt.id)
+        tool = await self._upstreams.tool(intent.tool)
+        events, run, _ = await self._judge(proposal, tool, [])
+        if tool is None or not any(isinstance(event, AttemptResent) for event in events):
+            return False
+        flight = Flight(run.id, proposal.principal, Withdrawal())
+        _ = await self.carrier.carry(proposal, tool, run.attempts[attempt.id], None, flight)
+        return True
 
     async def _gather(
         self, wanting: "_Wanting", proposal: Proposal, observed: Observed, payloads: dict[Digest, bytes]
@@ -344,36 +363,6 @@ class Engine:
         if flight is not None and flight.principal == principal:
             flight.withdrawal.say(cancelled=True)
 
-    def delivered(self, shown: Shown) -> None:
-        """The outcome was written to a live client. Recorded soon; if that is lost, it is merely told once more."""
-        told = shown.refusal
-        final = told is None or (told.executed is True and told.outcome is not Outcome.IN_FLIGHT)
-        in_time = shown.deliver_by is None or self._clock.monotonic() <= shown.deliver_by
-        if (
-            shown.attempt is not None
-            and shown.awaits is None
-            and final
-            and in_time
-            and not self._book.only_read(shown.run, shown.attempt)
-        ):
-            together = self._delivered.setdefault(shown.run, [])
-            if not together:
-                _ = self.carrier.spawn(self._record_deliveries(shown.run))
-            together.append(shown.attempt)
-
-    async def _record_deliveries(self, run_id: str) -> None:
-        """Those of one turn of the event loop, in one step. Judged before anything that a client says next is."""
-
-        def noted(run: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
-            told = (run.attempts.get(name) for name in names)
-            return tuple(_outcome_delivered(attempt=one.id) for one in told if one is not None and _owes_delivery(one))
-
-        names = dict.fromkeys(self._delivered.pop(run_id))
-        try:
-            await self._book.transact(run_id, noted, {})
-        except LedgerUnavailable as error:
-            _LOG.warning("the delivery of %s is not recorded: %s", ", ".join(names), error)
-
     # --- small things -----------------------------------------------------------------------------------------------
 
     def _unrecorded(self, proposal: Proposal, reason: str, *, executed: tell.Executed) -> Shown:
@@ -387,11 +376,3 @@ def _owned_by(principal: Principal, run: Run) -> Run:
     if owner is None or (owner.tenant, owner.id) != (principal.tenant, principal.id):
         raise NoSuchRun(f"run `{run.id}` belongs to another principal")
     return run
-
-
-_outcome_delivered = trusted(OutcomeDelivered)
-
-
-def _owes_delivery(attempt: Attempt) -> bool:
-    answered = attempt.state is AttemptState.ANSWERED and not attempt.delivered
-    return answered and attempt.intent.effect is not Effect.READ

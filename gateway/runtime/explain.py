@@ -6,7 +6,7 @@ What judging needs and nobody has looked at is assumed, and said.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from gateway.kernel.accounts import looked_at
 from gateway.kernel.case import Gather, Observed, Probed
@@ -17,6 +17,7 @@ from gateway.model.alike import alike_digest
 from gateway.model.canonical import Digest, digest, parse
 from gateway.model.events import (
     ApprovalRequested,
+    AttemptResent,
     AttemptResumed,
     Denied,
     Held,
@@ -90,9 +91,7 @@ async def history(ledger: Ledger, run_id: str) -> list[tuple[Record, str]]:
 def verdict_of(record: Record) -> Verdict | None:
     """The verdict that the record is; None for an observation."""
     event = record.event
-    if isinstance(event, Denied | Held | Replayed | ApprovalRequested | IntentRecorded | AttemptResumed):
-        return event
-    return None
+    return event if isinstance(event, Verdict) else None
 
 
 async def kept(ledger: Ledger, run_id: str, seq: int) -> Kept:
@@ -170,6 +169,7 @@ def _proposal(it: Kept, arguments: Mapping[str, Any]) -> Proposal:
         sent,
         attribution=verdict.attribution,
         resumes=_resumes(verdict, noted.get("resumes")),
+        resends=verdict.attempt if isinstance(verdict, AttemptResent) else None,
         reported_tokens=verdict.reported_tokens,
     )
 
@@ -296,17 +296,19 @@ def same(found: Sequence[Difference]) -> bool:
 
 def allowed(verdict: Verdict) -> bool:
     """Whether the call goes out, or is answered from the record of one that did."""
-    return isinstance(verdict, IntentRecorded | AttemptResumed | Replayed)
+    return isinstance(verdict, IntentRecorded | AttemptResumed | AttemptResent | Replayed)
 
 
 def outcome(verdict: Verdict) -> str:
     """In the words that clients and cases know."""
     match verdict:
-        case IntentRecorded() | AttemptResumed():
+        case IntentRecorded() | AttemptResumed() | AttemptResent():
             return "allowed"
         case Replayed():
             return "replayed"
         case ApprovalRequested():
             return str(Outcome.NEEDS_APPROVAL)
-        case _:
+        case Denied() | Held():
             return str(verdict.outcome)
+        case _:
+            assert_never(verdict)

@@ -1,59 +1,213 @@
-"""Settles what is open and no longer awaited: at start, and swept again. It sends no effect.
+"""Settles what is open and no longer awaited, at start and swept again, by the table of ARCHITECTURE.md, "Recovery".
 
-An attempt is touched only after its lease has expired, and is claimed first, so that no gateway settles
-what another still waits for.
+An attempt is touched only once nobody holds a lease on it, and is claimed first, so that no two gateways settle the
+same one and none settles what another still waits for. What an upstream says of an unknown attempt settles it; a "no"
+only once this gateway has itself watched, by its monotonic clock, for as long as the upstream could act on the call.
+What nobody can say stays unknown, and a person is asked.
 """
 
+import asyncio
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 
+from gateway.kernel.recover import honours_key, judge_status, queried, query_arguments, query_of
 from gateway.kernel.reduce import CorruptLedger
-from gateway.model.run import AttemptState, Tracked
-from gateway.ports import LedgerUnavailable
+from gateway.kernel.registry import Registered
+from gateway.kernel.rules import Rules
+from gateway.model.canonical import parse
+from gateway.model.events import Event
+from gateway.model.policy import StatusQuery
+from gateway.model.record import utc
+from gateway.model.run import Attempt, AttemptState, Run, Tracked
+from gateway.ports import LedgerUnavailable, Upstreams
 from gateway.runtime.book import Book
-from gateway.runtime.carry import Carrier
+from gateway.runtime.engine import Engine
+from gateway.runtime.leases import NOBODYS
 from gateway.runtime.policies import PolicyMissing
+from gateway.runtime.wire import stored
 
 _LOG = logging.getLogger("counterfoil.recover")
 
+TOGETHER = 32
+"""Attempts that are settled side by side: their appends share commits, and calls are not kept waiting by a crowd."""
 
-async def sweep(book: Book, carrier: Carrier) -> int:
-    """How many attempts were settled: reads abandoned, writes unknown and held, verifiers asked again."""
-    settled = 0
-    found = await book.ledger.tracked(states={"open", "unverified"})
-    carrier.leases.forget(one.attempt for one in found)
-    for tracked in found:
-        if carrier.waits_for(tracked.attempt) or not carrier.leases.free(tracked):
-            continue  # our own and alive, or another's who may be
+MOST_S = 600.0
+"""The longest pause between two questions about one attempt; the first is a lease time, and each doubles it."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What this gateway has seen of an unsettled attempt, by its monotonic clock."""
+
+    since: float
+    """When it was first seen, or seen to have been sent again."""
+    pause_s: float
+    sent: int | None = None
+    """How often it had been sent by then; None until its run was read."""
+    due: float = 0.0
+    """When it is looked at again, while it is unknown."""
+
+
+class Recovery:
+    """What a gateway does for attempts that nobody waits for. One for each process."""
+
+    def __init__(self, book: Book, engine: Engine, upstreams: Upstreams) -> None:
+        self._book = book
+        self._engine = engine
+        self._carrier = engine.carrier
+        self._upstreams = upstreams
+        self._clock = book.clock
+        self._watches: dict[str, _Watch] = {}
+
+    async def keep(self) -> None:
+        """Runs for ever: one sweep for each lease time."""
+        while True:
+            try:
+                if count := await self.sweep():
+                    _LOG.info("settled %d attempts that were left open", count)
+            except LedgerUnavailable as error:
+                _LOG.warning("recovery waits for the ledger: %s", error)
+            await self._clock.sleep(self._book.options.lease_s)
+
+    async def sweep(self) -> int:
+        """How many attempts were settled, or came to another state.
+
+        Raises: LedgerUnavailable, when all that could be settled is.
+        """
+        found = await self._book.ledger.tracked(states={"open", "unverified", "unknown"})
+        names = {one.attempt for one in found}
+        self._watches = {name: watch for name, watch in self._watches.items() if name in names}
+        self._carrier.leases.forget(names)
+        due = [one for one in found if self._is_due(one)]
+        settled, failed = 0, list[LedgerUnavailable]()
+        for start in range(0, len(due), TOGETHER):
+            for came in await asyncio.gather(*(self._settle(one) for one in due[start : start + TOGETHER])):
+                if isinstance(came, LedgerUnavailable):
+                    failed.append(came)
+                else:
+                    settled += came
+        if failed:
+            raise failed[0]
+        return settled
+
+    def _is_due(self, seen: Tracked) -> bool:
+        """Whether nobody else may be at work on it, and it is time; it is watched from now on in any case."""
+        now = self._clock.monotonic()
+        watch = self._watches.setdefault(seen.attempt, self._watch())
+        free = self._carrier.leases.free(seen) and not self._carrier.waits_for(seen.attempt)
+        return free and (seen.state != "unknown" or now >= watch.due)
+
+    def _watch(self, sent: int | None = None) -> _Watch:
+        return _Watch(self._clock.monotonic(), self._book.options.lease_s, sent)
+
+    async def _settle(self, seen: Tracked) -> bool | LedgerUnavailable:
         try:
-            if tracked.state == "unverified" and not await carrier.can_verify(tracked.run, tracked.attempt):
-                continue  # another gateway serves what it has to be judged by
-            if await book.ledger.claim(tracked, book.options.owner, book.clock.now() + book.options.lease_s):
-                settled += await _settle(book, carrier, tracked)
+            run, attempt = await self._carrier.attempt_of(seen.run, seen.attempt)
+            if attempt.state is AttemptState.UNKNOWN:
+                return await self._inquire(seen, run, attempt)
+            if attempt.unverified:
+                return await self._verify(seen)
+            return await self._give_up(seen, run, attempt)
         except (CorruptLedger, PolicyMissing) as error:
-            _LOG.error("attempt %s cannot be settled: %s", tracked.attempt, error)
-    return settled
-
-
-async def _settle(book: Book, carrier: Carrier, tracked: Tracked) -> int:
-    run = await book.fresh_state_of(tracked.run)
-    attempt = run.attempts.get(tracked.attempt)
-    if attempt is None:
-        raise CorruptLedger(f"run `{tracked.run}` knows no such attempt")
-    if attempt.unverified:
-        return int((await carrier.verify_again(run.id, attempt.id)).attempts[attempt.id].settled)
-    waits = attempt.state is AttemptState.SUSPENDED and attempt.suspended_until is not None
-    if waits and attempt.suspended_until is not None and attempt.suspended_until.timestamp() > book.clock.now():
-        return 0
-    await book.lose(run.id, attempt.id, "its gateway went away before an answer was recorded")
-    return 1
-
-
-async def keep_sweeping(book: Book, carrier: Carrier) -> None:
-    """Runs for ever: one sweep for each lease time."""
-    while True:
-        try:
-            if count := await sweep(book, carrier):
-                _LOG.info("settled %d attempts that were left open", count)
+            _LOG.error("attempt %s cannot be settled: %s", seen.attempt, error)
         except LedgerUnavailable as error:
-            _LOG.warning("recovery waits for the ledger: %s", error)
-        await book.clock.sleep(book.options.lease_s)
+            return error
+        return False
+
+    async def _claim(self, seen: Tracked) -> Tracked | None:
+        """The attempt as ours, if nobody was quicker."""
+        mine = replace(seen, owner=self._book.options.owner, lease_until=self._clock.now() + self._book.options.lease_s)
+        return mine if await self._book.ledger.claim(seen, mine.owner, mine.lease_until) else None
+
+    async def _verify(self, seen: Tracked) -> bool:
+        """Its verifier is asked again, if this gateway can: else another one serves what it has to be judged by."""
+        if not await self._carrier.can_verify(seen.run, seen.attempt) or await self._claim(seen) is None:
+            return False
+        with self._carrier.working_on(seen.attempt):
+            return (await self._carrier.verify_again(seen.run, seen.attempt)).attempts[seen.attempt].settled
+
+    async def _give_up(self, seen: Tracked, run: Run, attempt: Attempt) -> bool:
+        """Nobody waits for its answer any more: a read is abandoned, a write is unknown and held."""
+        until = attempt.suspended_until
+        waits = attempt.state is AttemptState.SUSPENDED and until is not None and until.timestamp() > self._clock.now()
+        if attempt.settled or waits or await self._claim(seen) is None:
+            return False
+        _ = await self._book.lose(run.id, attempt.id, "its gateway went away before an answer was recorded")
+        return True
+
+    # --- what is unknown --------------------------------------------------------------------------------------------
+
+    async def _inquire(self, seen: Tracked, run: Run, attempt: Attempt) -> bool:
+        """The upstream is asked, or gets the call again under its key, as far as policy says that it can be."""
+        rules = await self._book.policies.of(run.policy)
+        tool = await self._upstreams.tool(attempt.intent.tool)
+        watch = self._watches[attempt.id]
+        served = tool is not None and tool.healthy and tool.upstream == attempt.intent.upstream
+        known = rules.ruled(tool).registered if tool is not None and served else None
+        query = query_of(known) if known is not None else None
+        body = await self._book.ledger.payload(attempt.intent.arguments)
+        if known is None or body is None or (query is None and not honours_key(known)):
+            watch.due = self._clock.monotonic() + MOST_S  # nothing to do here; policy or servers may change
+            return False
+        settled = self._could_not_act(watch, attempt, known)
+        if query is None and not settled:
+            return False
+        mine = await self._claim(seen)
+        if mine is None:
+            return False
+        with self._carrier.working_on(attempt.id):
+            try:
+                arguments = parse(body)
+                if query is not None and await self._ask(query, run, attempt, arguments, rules, settled=settled):
+                    return True
+                if not settled or not honours_key(known):
+                    return False
+                sent = await self._engine.resend(run, attempt, arguments)
+                if sent:
+                    self._watches[attempt.id] = self._watch(sent=attempt.sent + 1)
+                return sent
+            finally:
+                _ = await self._book.ledger.claim(mine, mine.owner, NOBODYS)
+
+    def _could_not_act(self, watch: _Watch, attempt: Attempt, known: Registered) -> bool:
+        """Whether the upstream can no longer act on any sending of it; when it is looked at again is set on the way."""
+        now = self._clock.monotonic()
+        if watch.sent != attempt.sent:
+            # Sent again since, or perhaps since it was first seen: that sending is watched from now on.
+            watch.since = watch.since if watch.sent is None and attempt.sent == 1 else now
+            watch.sent = attempt.sent
+        window_s = max(
+            (attempt.intent.settles_at - (attempt.sent_at or attempt.at)).total_seconds(),
+            attempt.intent.timeout_s + known.rule.grace_s,
+        )
+        ends = watch.since + window_s
+        watch.due = now + watch.pause_s if now >= ends else min(now + watch.pause_s, ends)
+        watch.pause_s = min(2 * watch.pause_s, MOST_S)
+        return now >= ends and self._clock.now() >= attempt.intent.settles_at.timestamp()
+
+    async def _ask(
+        self,
+        query: StatusQuery,
+        run: Run,
+        attempt: Attempt,
+        arguments: dict[str, object],
+        rules: Rules,
+        *,
+        settled: bool,
+    ) -> bool:
+        """Whether the upstream's answer settled it."""
+        started = utc(self._clock.now())
+        told = query_arguments(query, attempt, arguments, rules, started)
+        answer = await self._carrier.ask(query.probe.tool, told, query.timeout_s, rules)
+        cited, payloads = stored(answer, self._book.ledger.salt)
+
+        def said(state: Run, by: Rules, now: datetime) -> Sequence[Event]:
+            found = judge_status(query, attempt, answer, arguments, by, now)
+            return queried(state, attempt.id, found, cited, started_at=started, settled=settled)
+
+        events, after, _ = await self._book.transact(run.id, said, payloads)
+        if after.attempts[attempt.id].unverified:
+            self._carrier.take_up(after, attempt.id)
+        return bool(events) and after.attempts[attempt.id].state is not AttemptState.UNKNOWN

@@ -9,6 +9,7 @@ from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, PolicyRef, R
 from gateway.model.events import (
     TERMINAL,
     ApprovalRequested,
+    AttemptResent,
     AttemptResumed,
     Charge,
     Denied,
@@ -83,7 +84,7 @@ def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str, settle_at
             approval = _handle(run, verdict.approval, approve_at)
             said = {"outcome": Outcome.NEEDS_APPROVAL, "reason": verdict.reason, "approval": approval}
             return _said(base | said)
-        case IntentRecorded() | AttemptResumed() | Replayed():
+        case IntentRecorded() | AttemptResumed() | AttemptResent() | Replayed():
             raise AssertionError("what is sent, or was, is answered by its attempt")
         case _:
             assert_never(verdict)
@@ -149,10 +150,12 @@ def _speaks_for_itself(attempt: Attempt) -> bool:
 
 def _unproven(run: Run, attempt: Attempt, base: dict[str, Any]) -> Refusal:
     if attempt.result is None:
-        reason = "a person settled that this call happened; its result was never seen"
+        by = "a person settled" if attempt.source == "person" else "the server was asked, and says"
+        reason = f"{by} that this call happened; its result was never seen"
         go_on = "It happened. Go on from there, and look with a read if you need its result; do not repeat it."
         settled = {"outcome": Outcome.HELD, "executed": True, "reason": reason, "next": go_on}
-        return _said(base | settled | {"evidence": _evidence(run, attempt)})
+        known = Cited(event=f"{run.id}#{attempt.receipt}", says=attempt.says)
+        return _said(base | settled | {"evidence": (known, *_evidence(run, attempt))})
     cited = _evidence(run, attempt)
     failed: dict[str, Any] = {
         "outcome": Outcome.VERIFICATION_FAILED,

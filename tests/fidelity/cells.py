@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import anyio
 
-from gateway import app
+from gateway import app, serving
 from gateway.inbound.mcp import stdio as front
 from gateway.outbound.policy_files import load_policy
 from gateway.outbound.upstream.spec import HttpSpec, Spec, StdioSpec
@@ -135,11 +135,11 @@ async def _http_client(kind: Kind, gateway: app.Gateway) -> AsyncIterator[Client
     with socket.socket(proto=socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        serving = asyncio.ensure_future(app.over_http(gateway, listening, None))
+        task = asyncio.ensure_future(serving.over_http(gateway, listening, None))
         try:
             yield OverHttp(kind.client, listening.getsockname()[1])
         finally:
-            await _ended(serving)
+            await _ended(task)
 
 
 @asynccontextmanager
@@ -147,7 +147,7 @@ async def _stdio_client(kind: Kind, gateway: app.Gateway) -> AsyncIterator[Clien
     (stdin, to_us), (from_us, stdout) = os.pipe(), os.pipe()
     # Only whose descriptors they are is another: pytest itself needs those of the process.
     with patch.object(front, "_taken_over", lambda: nullcontext((stdin, stdout))):
-        serving = asyncio.ensure_future(app.over_stdio(gateway))
+        task = asyncio.ensure_future(serving.over_stdio(gateway))
         reader = asyncio.StreamReader(limit=LIMIT)
         pipe = os.fdopen(from_us, "rb")
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -157,14 +157,14 @@ async def _stdio_client(kind: Kind, gateway: app.Gateway) -> AsyncIterator[Clien
             yield OverStdio(kind.client, reader, to_us)
         finally:
             os.close(to_us)
-            await _ended(serving, cancel=False)
+            await _ended(task, cancel=False)
             transport.close()
             os.close(stdin)
             os.close(stdout)
 
 
-async def _ended(serving: "asyncio.Future[None]", *, cancel: bool = True) -> None:
+async def _ended(task: "asyncio.Future[None]", *, cancel: bool = True) -> None:
     if cancel:
-        serving.cancel()
+        task.cancel()
     with anyio.fail_after(BOUND_S):
-        await asyncio.wait({serving})
+        await asyncio.wait({task})

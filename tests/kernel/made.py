@@ -20,6 +20,7 @@ from gateway.kernel.stop import stop
 from gateway.model.canonical import digest
 from gateway.model.events import (
     AttemptAbandoned,
+    AttemptQueried,
     AttemptRefuted,
     AttemptSuspended,
     AttemptUnknown,
@@ -266,6 +267,7 @@ def happens(attempt: Attempt, kind: str, size: int, at: float) -> Event:
             attempt=one, awaits="input", answer=ROUND, expires_at=utc(at) + timedelta(minutes=1)
         ),
         "attempt.unknown": lambda: AttemptUnknown(attempt=one, reason=why),
+        "attempt.queried": lambda: AttemptQueried(attempt=one, verdict="absent", says=why, started_at=utc(at)),
         "attempt.abandoned": lambda: AttemptAbandoned(attempt=one, reason=why),
         "attempt.refuted": lambda: AttemptRefuted(attempt=one, source="probe", reason=why),
         "outcome.delivered": lambda: OutcomeDelivered(attempt=one),
@@ -329,7 +331,7 @@ def _step(draw: st.DrawFn, rules: Rules, life: Life, step: str) -> Event | None:
     attempts = sorted((one for one in run.attempts.values() if NEXT_ATTEMPT[one.state]), key=lambda one: one.seq)
     if step == "settle" and attempts:
         attempt = draw(st.sampled_from(attempts))
-        kinds = sorted(set(NEXT_ATTEMPT[attempt.state]) - {"attempt.resumed"})
+        kinds = sorted(set(NEXT_ATTEMPT[attempt.state]) - {"attempt.resumed", "attempt.resent"})
         return happens(attempt, draw(st.sampled_from(kinds)), draw(SIZES), life.at)
     doubtful = [one for one in attempts if one.state in DOUBTS]
     if step == "doubt" and doubtful:

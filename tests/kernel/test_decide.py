@@ -20,6 +20,7 @@ from gateway.model.events import (
     ApprovalRequested,
     AttemptAbandoned,
     AttemptRefuted,
+    AttemptResent,
     AttemptResumed,
     AttemptUnknown,
     AttemptUnsent,
@@ -93,8 +94,8 @@ def brief(verdict: Verdict) -> tuple[Any, ...]:
             return ("asked", verdict.rule)
         case IntentRecorded():
             return ("allowed", verdict.transition, verdict.charge.calls, verdict.charge.mutations)
-        case AttemptResumed():
-            return ("resumed", verdict.attempt)
+        case AttemptResumed() | AttemptResent():
+            return (verdict.kind.removeprefix("attempt."), verdict.attempt)
 
 
 PHASED = {

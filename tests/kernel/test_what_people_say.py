@@ -144,11 +144,12 @@ def test_a_person_may_say_that_a_call_happened_or_once_nothing_can_come_any_more
     run, _ = unknown()
     for at in (NOW, SETTLED):
         found = resolve(run, "run_1.2", happened=True, by=BOSS, reason="seen", now=at)
-        assert found == ReceiptRecorded(
+        receipt = ReceiptRecorded(
             attempt="run_1.2", source="person", answer="result", is_error=False, late=True, by=BOSS, reason="seen"
         )
+        assert found == (receipt,)
     refuted = resolve(run, "run_1.2", happened=False, by=BOSS, reason="looked", now=SETTLED)
-    assert refuted == AttemptRefuted(attempt="run_1.2", source="person", reason="looked", by=BOSS)
+    assert refuted == (AttemptRefuted(attempt="run_1.2", source="person", reason="looked", by=BOSS),)
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,7 @@ async def test_of_many_claims_at_once_one_wins(ledger: Ledger) -> None:
 
 
 async def test_only_what_its_owner_works_on_is_renewed(ledger: Ledger) -> None:
-    others = [attempt("att_2", state="unknown"), attempt("att_3", owner="gw_2")]
+    others = [attempt("att_2", state="unknown", lease_until=0.0), attempt("att_3", owner="gw_2")]
     await ledger.append(Line("run_1").tracking(attempt("att_1"), attempt("att_4", state="unverified"), *others))
     await ledger.renew("gw_1", T0 + 60)
     await ledger.renew("gw_never", T0 + 90)

@@ -87,7 +87,7 @@ async def agree(at: str, who: str) -> None:
     try:
         asking = await ledger.find(["approval.requested"])
         run_id = next(one.run for one in asking if getattr(one.event, "approval", None) == approval)
-        written, by = book(ledger), Who(tenant="local", id=f"local:{who}", roles=("owner",))
+        written, by = await book(ledger), Who(tenant="local", id=f"local:{who}", roles=("owner",))
         seen = (await written.state_of(run_id)).approvals[approval].action
         await written.say(
             run_id,

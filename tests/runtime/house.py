@@ -17,6 +17,7 @@ from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies
+from gateway.runtime.recover import Recovery
 from tests import world
 
 ME = Who(tenant="local", id="local:boss")
@@ -36,6 +37,7 @@ class House:
     clock: world.ToldClock
     book: Book
     engine: Engine
+    recovery: Recovery
 
     async def open(self, run: str = "run_1", origin: str = "process") -> None:
         await self.engine.open_run(run=run, principal=world.USER, origin=origin, attribution={})
@@ -85,7 +87,7 @@ async def house(
         ledger, Policies(ledger, {made.workflow: made}, made.workflow), clock, Options(owner=owner, drain_s=0.1)
     )
     engine = Engine(book, upstreams)
-    built = House(ledger, upstreams, clock, book, engine)
+    built = House(ledger, upstreams, clock, book, engine, Recovery(book, engine, upstreams))
     await built.open()
     try:
         yield built

@@ -54,7 +54,7 @@ async def test_what_was_never_sent_is_given_back_and_what_is_unknown_is_kept() -
         boss = Who(tenant="local", id="local:boss")
         await it.book.say(
             "run_1",
-            lambda run, _, now: [resolve(run, "run_1.4", happened=False, by=boss, reason="looked", now=now)],
+            lambda run, _, now: resolve(run, "run_1.4", happened=False, by=boss, reason="looked", now=now),
         )
         assert await stands(it) == 0
 

@@ -12,7 +12,6 @@ from gateway.model.run import AttemptState
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import Append, Dispatch, LedgerUnavailable
-from gateway.runtime.recover import sweep
 from tests import world
 from tests.runtime.house import ME, house, outcome
 
@@ -232,11 +231,11 @@ async def test_what_a_dead_gateway_left_is_settled_after_its_lease_and_not_befor
         left = [asyncio.ensure_future(dead.call("write", {"a": 1})), asyncio.ensure_future(dead.call("read"))]
         await dead.settle()
         assert len(upstreams.sent) == 2
-        assert await sweep(alive.book, alive.engine.carrier) == 0
+        assert await alive.recovery.sweep() == 0
         await alive.open("run_2")
         assert outcome(await alive.call("write", {"a": 1}, run="run_2")) == "held"
         clock.tell(16)
-        assert await sweep(alive.book, alive.engine.carrier) == 2
+        assert await alive.recovery.sweep() == 2
         states = {one.intent.tool: one.state for one in (await alive.book.state_of("run_1")).attempts.values()}
         assert states == {"write": AttemptState.UNKNOWN, "read": AttemptState.ABANDONED}
         assert outcome(await alive.call("write", {"a": 1}, run="run_2")) == "held"
@@ -250,8 +249,10 @@ async def test_a_person_settles_an_unknown_and_only_then_may_it_be_sent_again() 
         it.upstreams.will("write", Silence("timeout"))
         await it.call("write", {"a": 1})
         it.clock.tell(91)
-        await it.book.say("run_1", lambda run, _, now: [
-            resolve(run, "run_1.2", happened=False, by=ME, reason="looked at the bank", now=now)])  # fmt: skip
+        await it.book.say(
+            "run_1",
+            lambda run, _, now: resolve(run, "run_1.2", happened=False, by=ME, reason="looked at the bank", now=now),
+        )
         assert outcome(await it.call("write", {"a": 1})) == "result"
         assert len(it.upstreams.sent) == 2
 
@@ -318,11 +319,16 @@ async def test_what_a_person_settled_is_verified_as_soon_as_somebody_asks() -> N
     async with house(**VERIFIED) as it:
         it.upstreams.will("write", Silence("timeout"))
         await it.call("write", {"a": 1})
-        await it.book.say("run_1", lambda run, _, now: [
-            resolve(run, "run_1.2", happened=True, by=ME, reason="seen", now=now)])  # fmt: skip
+        await it.book.say(
+            "run_1", lambda run, _, now: resolve(run, "run_1.2", happened=True, by=ME, reason="seen", now=now)
+        )
         it.upstreams.will("check", world.ok(structuredContent={"exit": 0}))
         assert outcome(await it.call("write", {"a": 1})) == "in_flight"
         told = (await it.call("write", {"a": 1})).refusal
         assert told is not None
-        assert (told.outcome, told.executed, [one.says for one in told.evidence]) == ("held", True, ["`t` passed"])
+        assert (told.outcome, told.executed, [one.says for one in told.evidence]) == (
+            "held",
+            True,
+            ["seen", "`t` passed"],
+        )
         assert (await it.book.state_of("run_1")).phase == "done"

@@ -1,6 +1,7 @@
 """Every verdict can be judged again from the ledger alone, to the byte."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -139,8 +140,8 @@ async def settled(it: House, *, yes: bool) -> None:
     """A person says of all that is unsettled whether it happened."""
     for name in (await it.book.state_of("run_1")).unsettled:
 
-        def told(run: Run, _: Rules, now: datetime, one: str = name) -> list[Event]:
-            return [resolve(run, one, happened=yes, by=ME, reason="", now=now)]
+        def told(run: Run, _: Rules, now: datetime, one: str = name) -> Sequence[Event]:
+            return resolve(run, one, happened=yes, by=ME, reason="", now=now)
 
         with suppress(NotAwaiting):
             await it.book.say("run_1", told)
@@ -176,7 +177,7 @@ async def judged_again(it: House) -> list[str]:
             assert differences(verdict, found.verdict) == ()
             assert encode(record.model_copy(update={"event": found.verdict})) == body
             assert found.assumed == ()
-            told = lines(verdict, found.taken, resumed=verdict.checks[0].check == "round")
+            told = lines(verdict, found.taken)
             assert [one.check for one in told if one.finding] == [one.check for one in verdict.checks]
             assert conclusion(verdict)
             assert isinstance(reading(verdict, found.taken), tuple)

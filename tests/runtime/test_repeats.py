@@ -13,7 +13,6 @@ from gateway.model.proposal import Key, KeySource
 from gateway.model.tool import Answer, Silence
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import Append, Dispatch, LedgerUnavailable
-from gateway.runtime.recover import sweep
 from tests import world
 from tests.runtime.house import ME, house, outcome
 from tests.runtime.test_engine import VERIFIED
@@ -60,7 +59,7 @@ async def test_a_gateway_of_another_server_never_judges_an_attempt_by_its_own_wo
         other = world.ScriptedUpstreams()
         other.offer(*(replace(tool, upstream="other") for tool in dead.upstreams.tools.values()))
         async with house(ledger, "other", other, clock, **VERIFIED) as stranger:
-            assert await sweep(stranger.book, stranger.engine.carrier) == 0
+            assert await stranger.recovery.sweep() == 0
             assert other.sent == []
             assert [one.state for one in await ledger.tracked()] == ["unverified"]
             run = await stranger.book.fresh_state_of("run_1")
@@ -120,8 +119,9 @@ async def test_what_a_person_settled_as_happened_is_told_once_in_any_run() -> No
     async with house() as it:
         it.upstreams.will("write", Silence("timeout"))
         await it.call("write", {"a": 1})
-        await it.book.say("run_1", lambda run, _, now: [
-            resolve(run, "run_1.2", happened=True, by=ME, reason="seen", now=now)])  # fmt: skip
+        await it.book.say(
+            "run_1", lambda run, _, now: resolve(run, "run_1.2", happened=True, by=ME, reason="seen", now=now)
+        )
         await it.open("run_2")
         told = await it.call("write", {"a": 1}, run="run_2")
         assert told.refusal is not None

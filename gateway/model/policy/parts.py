@@ -16,7 +16,7 @@ Glob: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
 Authority: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
 """A word of the policy's own, such as `repo:write`; grants give it, transitions and tools need it."""
 Expression: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_EXPRESSION)]
-"""A CEL expression of type bool. What it may name stands in `VARIABLES` of `kernel/conditions.py`."""
+"""A CEL expression of type bool. What it may name stands in `VARIABLES` of `kernel/variables.py`."""
 Formula: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_EXPRESSION)]
 """A CEL expression of any type."""
 MAX_COST = 1_000_000_000

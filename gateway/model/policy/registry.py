@@ -35,11 +35,12 @@ class StatusQuery(Part):
     """How it is found out whether a call happened."""
 
     probe: ProbeCall
-    """A read, by the arguments of the call."""
+    """A read, by the arguments of the call and, where the upstream takes our key, by `key`."""
     happened: tuple[Expression, ...] = Field(min_length=1)
-    """CEL over `result` and `args`: all hold if it happened, and the answer speaks of this very call."""
+    """CEL over `result`, `args` and `key`: all hold if it happened, and the answer speaks of this very call."""
     absent: tuple[Expression, ...] = ()
-    """All hold if it did not happen. Where not said, nothing proves that."""
+    """All hold if it has not happened. Where not said, nothing proves that. Believed only once the upstream can no
+    longer act on the call: its timeout and the tool's `grace_s` later."""
     timeout_s: float = Field(default=30.0, gt=0, le=3_600)
 
 
@@ -51,15 +52,21 @@ class Idempotency(Part):
     key: KeyPlace | None = None
     """Where the key goes, for `key`."""
     valid_s: float | None = Field(default=None, gt=0)
-    """How long the upstream remembers a key, for `key`."""
+    """How long the upstream remembers a key, for `key`. An unknown call is sent again under its key only within this
+    time; where it is not said, never."""
     query: StatusQuery | None = None
-    """How to ask, for `query`."""
+    """How to ask, for `query`; with `key`, it is asked before anything is sent again."""
 
     @model_validator(mode="after")
     def _fits(self) -> "Idempotency":
-        for kind, given in (("key", self.key), ("query", self.query)):
-            if (self.kind == kind) != (given is not None):
-                raise ValueError(f"`kind: {kind}` and the key `{kind}` go together")
+        if (self.kind == "key") != (self.key is not None):
+            raise ValueError("`kind: key` and the key `key` go together")
+        if self.query is None and self.kind == "query":
+            raise ValueError("`kind: query` and the key `query` go together")
+        if self.query is not None and self.kind not in {"query", "key"}:
+            raise ValueError("`query` goes with `kind: query` or `kind: key`")
+        if self.valid_s is not None and self.kind != "key":
+            raise ValueError("`valid_s` goes with `kind: key`")
         return self
 
 

@@ -123,7 +123,7 @@ class MemoryLedger:
         """As `Ledger.renew`."""
         self._check_available()
         for name, tracked in self._attempts.items():
-            if tracked.owner == owner and tracked.state != "unknown":
+            if tracked.owner == owner and tracked.lease_until > 0:
                 self._attempts[name] = replace(tracked, lease_until=lease_until)
         await asyncio.sleep(0)
 

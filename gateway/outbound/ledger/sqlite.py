@@ -42,7 +42,7 @@ _HOLDER = f"SELECT {_COLUMNS} FROM attempt WHERE hold = ?"  # noqa: S608
 _CLAIM = """
 UPDATE attempt SET owner = ?, lease_until = ? WHERE attempt = ? AND owner = ? AND lease_until = ? AND state = ?
 """
-_RENEW = "UPDATE attempt SET lease_until = ? WHERE owner = ? AND state <> 'unknown'"
+_RENEW = "UPDATE attempt SET lease_until = ? WHERE owner = ? AND lease_until > 0"
 
 _STANDING = "SELECT level, until FROM accounts WHERE account = ? AND unit = ?"
 _MAKE_ACCOUNT = "INSERT INTO accounts (level, until, account, unit) VALUES (?, ?, ?, ?)"

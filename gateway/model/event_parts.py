@@ -1,0 +1,79 @@
+"""What several kinds of event say: who, what it costs, what a check found."""
+
+from typing import Any
+
+from pydantic import AwareDatetime, ConfigDict, Field
+
+from gateway.model.added import Grown, added
+from gateway.model.principal import Principal
+from gateway.model.proposal import KeySource
+
+
+class Frozen(Grown):
+    """Never changed, and nothing in it that is not declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Charge(Frozen):
+    """What one transition takes from the run's budgets."""
+
+    calls: int = Field(default=0, ge=0)
+    mutations: int = Field(default=0, ge=0)
+    tokens: int = added(0, ge=0)
+    """Of results: reserved at first, measured when the result is there."""
+    cost: int = added(0, ge=0)
+    """In millionths."""
+    reviews: int = added(0, ge=0)
+    """How often a person was asked."""
+
+
+class Reservation(Frozen):
+    """What is taken from an account that many runs share, in the transaction of the event that says so."""
+
+    rule: str
+    """The account, as verdicts cite it."""
+    account: str
+    """Which of its accounts: whose, and of which window."""
+    unit: str
+    amount: int
+    """Of `cost` in millionths."""
+    limit: int | None = None
+    """Beyond which nothing is reserved; None where it only counts."""
+    until: AwareDatetime | None = None
+    """The end of its window."""
+
+
+class Finding(Frozen):
+    """One check of a verdict: what it looked at and what it found."""
+
+    check: str
+    passed: bool
+    inputs: dict[str, Any] = {}
+    """Every value that the check read beside the run's own state; enough to judge it again."""
+    rule: str | None = None
+    """The transition, forbid rule, budget or approval of the policy that decided."""
+    reason: str | None = None
+    """One sentence, for the agent and the on-call engineer. None when passed."""
+
+
+class UsedKey(Frozen):
+    """The idempotency key under which a proposal was judged."""
+
+    source: KeySource
+    value: str
+
+
+class Who(Frozen):
+    """A principal as recorded."""
+
+    tenant: str
+    id: str
+    roles: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = added(())
+
+    @classmethod
+    def of(cls, principal: Principal) -> "Who":
+        """That principal."""
+        roles, scopes = tuple(sorted(principal.roles)), tuple(sorted(principal.scopes))
+        return cls(tenant=principal.tenant, id=principal.id, roles=roles, scopes=scopes)

@@ -1,0 +1,98 @@
+"""A running gateway behind its fronts: one client over stdio, or any number over HTTP."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gateway.app import MAKE_ID, Gateway
+from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
+from gateway.runtime import trace
+
+GRACE_S = 1
+"""How long open streams may delay the end of the HTTP front; calls under way are the engine's to wait for."""
+
+
+@contextmanager
+def observed(info: RequestInfo) -> Iterator[None]:
+    """The SERVER span around one request."""
+    request = trace.Inbound(
+        method=info.method,
+        target=info.target,
+        request_id=str(info.request_id),
+        protocol_version=info.protocol_version,
+        session=info.session,
+        transport="pipe" if info.transport == "stdio" else "tcp",
+        carrier=info.trace,
+    )
+    with trace.inbound(request):
+        yield
+
+
+def _relay(gateway: Gateway, seal_key: bytes | None) -> Relay:
+    return relay_of(
+        gate=gateway.engine,
+        offers=gateway.catalogue,
+        make_id=MAKE_ID,
+        clock=gateway.book.clock,
+        version=version("counterfoil"),
+        seal_key=seal_key,
+        screen=gateway.screen.listed,
+        observe=observed if gateway.traced else unobserved,
+    )
+
+
+async def over_stdio(gateway: Gateway) -> None:
+    """Serve the client on stdin and stdout until it leaves."""
+    relay = _relay(gateway, None)
+    try:
+        await serve_stdio(relay=relay, delivered=gateway.engine.delivered)
+    finally:
+        relay.close()
+
+
+async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes | None) -> None:
+    """Serve clients at `/mcp` and `/runs/{run}/mcp` until told to stop; `/healthz` and `/readyz` say how we are."""
+
+    async def alive(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def ready(_: Request) -> Response:
+        able, said = gateway.ready()
+        return JSONResponse(said, status_code=200 if able else 503)
+
+    relay = _relay(gateway, run_key)
+    pages = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready)])
+    door = http_app(
+        relay=relay,
+        delivered=gateway.engine.delivered,
+        now=gateway.book.clock.now,
+        run_key=run_key,
+        pages={"/healthz": pages, "/readyz": pages},
+        idle_s=gateway.session_idle_s,
+    )
+    server = _Server(server_config(door, timeout_graceful_shutdown=GRACE_S))
+    async with door.running():
+        serving = asyncio.ensure_future(server.serve(sockets=[listening]))
+        try:
+            await asyncio.shield(serving)
+        finally:
+            relay.close()
+            door.close()
+            server.should_exit = True  # uvicorn closes its connections only on its own way out
+            await serving
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to the command, so that both fronts stop in the same way."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
