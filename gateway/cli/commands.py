@@ -14,6 +14,7 @@ from gateway.cli.fronts import serve, wrap
 from gateway.cli.init import init
 from gateway.cli.looking import WithServer
 from gateway.cli.pin import pin
+from gateway.cli.reconcile import reconcile
 from gateway.cli.registry import registry
 from gateway.cli.resolve import resolve
 from gateway.cli.runs import runs, show
@@ -53,6 +54,7 @@ app.command(cls=WithServer)(pin)
 app.command()(explain)
 app.command()(runs)
 app.command()(show)
+app.command()(reconcile)
 app.command()(resolve)
 app.command()(schema)
 app.add_typer(approvals.app, name="approvals")

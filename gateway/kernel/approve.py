@@ -82,8 +82,8 @@ def resolve(run: Run, attempt_id: str, *, happened: bool, by: Who, reason: str, 
             attempt=attempt_id, source="person", answer="result", is_error=False, late=True, by=by, reason=reason
         )
         return received(run, attempt, receipt)
-    if now < attempt.intent.settles_at:
-        until = attempt.intent.settles_at.isoformat(timespec="seconds")
+    if now < attempt.settles_at:
+        until = attempt.settles_at.isoformat(timespec="seconds")
         raise NotAwaiting(f"the upstream may still act on `{attempt_id}` until {until}; ask again then")
     return (AttemptRefuted(attempt=attempt_id, source="person", reason=reason, by=by),)
 

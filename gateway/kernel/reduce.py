@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from rpds import HashTrieMap
@@ -98,12 +99,16 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             return _free_key(_move(run, record, event.attempt), event.attempt)
         case AttemptSuspended():
             waits = {"suspended_until": event.expires_at, "awaits": event.awaits, "asked": event.answer}
-            return _move(run, record, event.attempt, **waits)
+            return _move(run, record, event.attempt, **waits, **_acts(run, record, event.attempt, event.expires_at))
         case AttemptResumed():
             run = _reported(run, event)
-            return _move(run, record, event.attempt, suspended_until=None, awaits=None, asked=None, resumed=True)
+            goes_on = {"suspended_until": None, "awaits": None, "asked": None, "resumed": True, "sent_at": record.at}
+            timeout = timedelta(seconds=_attempt(run, record, event.attempt).intent.timeout_s)
+            return _move(
+                run, record, event.attempt, **goes_on, **_acts(run, record, event.attempt, record.at + timeout)
+            )
         case AttemptUnknown():
-            return _move(run, record, event.attempt, queried=None)
+            return _move(run, record, event.attempt, queried=None, **_acts(run, record, event.attempt, record.at))
         case AttemptQueried():
             return _move(run, record, event.attempt, queried=(event.verdict, event.says))
         case AttemptResent():
@@ -286,13 +291,20 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
     return _failed(run, joined("error", attempt.intent.tool, attempt.intent.arguments, event.result or ""))
 
 
+def _acts(run: Run, record: Record, attempt_id: str, until: datetime) -> dict[str, Any]:
+    """The upstream, which was fed until then, may act for the tool's grace after it; never less long than before."""
+    attempt = _attempt(run, record, attempt_id)
+    later = until + attempt.grace
+    return {"acts_until": later} if later > attempt.settles_at else {}
+
+
 def _resent(run: Run, record: Record, event: AttemptResent) -> Run:
     before = _attempt(run, record, event.attempt)
-    intent = before.intent._replace(settles_at=event.settles_at)
-    run = _move(run, record, event.attempt, intent=intent, sent=before.sent + 1, sent_at=record.at)
+    again = {"sent": before.sent + 1, "sent_at": record.at, "acts_until": event.settles_at}
+    run = _move(run, record, event.attempt, **again)
     # Whatever it writes, it may write now: evidence from before is stale, as after an intent.
-    wrote = _wrote(run, intent.tool, intent=record.seq)
-    return run._replace(wrote=wrote, evidence=_stale(run, intent.tool))
+    wrote = _wrote(run, before.intent.tool, intent=record.seq)
+    return run._replace(wrote=wrote, evidence=_stale(run, before.intent.tool))
 
 
 def _gave_back(run: Run, record: Record, event: AttemptUnsent | AttemptRefuted) -> Run:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -112,7 +112,9 @@ class Attempt(NamedTuple):
     sent: int = 1
     """How often it was sent, each time under its one key."""
     sent_at: datetime | None = None
-    """When it was sent again for the last time; None while it was sent once."""
+    """When its last round was sent, or it was sent again; None while it was sent once."""
+    acts_until: datetime | None = None
+    """As `settles_at`, where that is later than its intent says."""
     queried: tuple[str, str] | None = None
     """While unknown: what the upstream last said when it was asked whether it happened, and in one sentence."""
 
@@ -120,6 +122,16 @@ class Attempt(NamedTuple):
     def moves(self) -> bool:
         """Whether its end can move the phase, so that other mutations must wait for it."""
         return self.intent.target is not None or self.intent.verifier is not None
+
+    @property
+    def settles_at(self) -> datetime:
+        """From here on the upstream can no longer act on anything that was sent of it."""
+        return self.acts_until or self.intent.settles_at
+
+    @property
+    def grace(self) -> timedelta:
+        """How long the upstream may act after it was given up."""
+        return max(self.intent.settles_at - self.at - timedelta(seconds=self.intent.timeout_s), timedelta())
 
     @property
     def _asks(self) -> bool:

@@ -111,6 +111,10 @@ class Carrier:
     async def _dispatch(self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller | None) -> Answer:
         loop = asyncio.get_running_loop()
         begun = self._clock.monotonic()
+        # INVARIANT: what is sent is answered or given up within `timeout_s` of its record: `settles_at` hangs on it.
+        held_s = max(0.0, self._clock.now() - (attempt.sent_at or attempt.at).timestamp())
+        if held_s >= attempt.intent.timeout_s:
+            return NotSent(f"the gateway was held up for {held_s:.0f} s before it could send it")
 
         def late(answer: Answer) -> None:
             elapsed = self._clock.monotonic() - begun
@@ -124,7 +128,7 @@ class Carrier:
             dispatch = Dispatch(
                 tool=tool,
                 arguments=arguments,
-                timeout_s=attempt.intent.timeout_s,
+                timeout_s=attempt.intent.timeout_s - held_s,
                 meta={**proposal.meta, **meta, **carried},
                 headers={**headers, **carried},
                 late=late,

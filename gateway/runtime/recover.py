@@ -42,10 +42,10 @@ class _Watch:
     """What this gateway has seen of an unsettled attempt, by its monotonic clock."""
 
     since: float
-    """When it was first seen, or seen to have been sent again."""
+    """When it was first seen as it is, unknown and nobody's: whoever had it before may have sent it until then."""
     pause_s: float
-    sent: int | None = None
-    """How often it had been sent by then; None until its run was read."""
+    seen: tuple[datetime, datetime] | None = None
+    """When it was sent and settles, by its events; None until its run was read."""
     due: float = 0.0
     """When it is looked at again, while it is unknown."""
 
@@ -97,10 +97,12 @@ class Recovery:
         now = self._clock.monotonic()
         watch = self._watches.setdefault(seen.attempt, self._watch())
         free = self._carrier.leases.free(seen) and not self._carrier.waits_for(seen.attempt)
+        if seen.state != "unknown" or not free:
+            watch.since = now
         return free and (seen.state != "unknown" or now >= watch.due)
 
-    def _watch(self, sent: int | None = None) -> _Watch:
-        return _Watch(self._clock.monotonic(), self._book.options.lease_s, sent)
+    def _watch(self) -> _Watch:
+        return _Watch(self._clock.monotonic(), self._book.options.lease_s)
 
     async def _settle(self, seen: Tracked) -> bool | LedgerUnavailable:
         try:
@@ -166,7 +168,7 @@ class Recovery:
                     return False
                 sent = await self._engine.resend(run, attempt, arguments)
                 if sent:
-                    self._watches[attempt.id] = self._watch(sent=attempt.sent + 1)
+                    self._watches[attempt.id] = self._watch()
                 return sent
             finally:
                 _ = await self._book.ledger.claim(mine, mine.owner, NOBODYS)
@@ -174,18 +176,15 @@ class Recovery:
     def _could_not_act(self, watch: _Watch, attempt: Attempt, known: Registered) -> bool:
         """Whether the upstream can no longer act on any sending of it; when it is looked at again is set on the way."""
         now = self._clock.monotonic()
-        if watch.sent != attempt.sent:
-            # Sent again since, or perhaps since it was first seen: that sending is watched from now on.
-            watch.since = watch.since if watch.sent is None and attempt.sent == 1 else now
-            watch.sent = attempt.sent
-        window_s = max(
-            (attempt.intent.settles_at - (attempt.sent_at or attempt.at)).total_seconds(),
-            attempt.intent.timeout_s + known.rule.grace_s,
-        )
+        sent_at = attempt.sent_at or attempt.at
+        if watch.seen not in {None, (sent_at, attempt.settles_at)}:
+            watch.since = now  # it was sent again since
+        watch.seen = sent_at, attempt.settles_at
+        window_s = max((attempt.settles_at - sent_at).total_seconds(), attempt.intent.timeout_s + known.rule.grace_s)
         ends = watch.since + window_s
         watch.due = now + watch.pause_s if now >= ends else min(now + watch.pause_s, ends)
         watch.pause_s = min(2 * watch.pause_s, MOST_S)
-        return now >= ends and self._clock.now() >= attempt.intent.settles_at.timestamp()
+        return now >= ends and self._clock.now() >= attempt.settles_at.timestamp()
 
     async def _ask(
         self,

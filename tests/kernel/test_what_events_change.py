@@ -254,9 +254,11 @@ def test_an_unknown_or_suspended_attempt_stays_unsettled() -> None:
     again = SUSPENDED.model_copy(update={"answer": ACTION, "awaits": "task", "expires_at": NOW + timedelta(hours=1)})
     assert of_attempt(sent(SUSPENDED), again) == {
         "asked": ACTION, "awaits": "task", "suspended_until": NOW + timedelta(hours=1),
+        "acts_until": NOW + timedelta(hours=1, seconds=30),
     }  # fmt: skip
     assert of_attempt(sent(SUSPENDED), RESUMED) == {
         "state": AttemptState.OPEN, "suspended_until": None, "awaits": None, "asked": None, "resumed": True,
+        "sent_at": utc(LATER), "acts_until": utc(LATER) + timedelta(seconds=90),
     }  # fmt: skip
     assert changed(sent(SUSPENDED), RESUMED)["reported_tokens"] == 7
 

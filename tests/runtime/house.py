@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 
+from gateway.kernel.approve import answer
 from gateway.model.alike import alike_digest
 from gateway.model.answer import Shown
 from gateway.model.canonical import digest
@@ -99,3 +100,12 @@ def outcome(shown: Shown) -> str:
     if shown.refusal is not None:
         return str(shown.refusal.outcome)
     return "error" if shown.error is not None else "result"
+
+
+async def approve(it: House) -> None:
+    """A person says yes to the one approval that was asked for."""
+    (approval,) = (await it.book.state_of("run_1")).approvals.values()
+    await it.book.say(
+        "run_1",
+        lambda run, _, now: [answer(run, approval.id, approval.action, approve=True, by=ME, reason="", now=now)],
+    )

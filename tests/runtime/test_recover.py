@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from gateway.kernel.approve import answer
 from gateway.model.events import AttemptQueried, AttemptRefuted, AttemptResent, ReceiptRecorded
 from gateway.model.run import AttemptState
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import Dispatch
 from tests import world
-from tests.runtime.house import ME, House, house, outcome
+from tests.runtime.house import House, approve, house, outcome
 from tests.runtime.test_explain import judged_again
 
 LOOK = {
@@ -238,14 +237,6 @@ async def test_a_yes_that_has_expired_sends_nothing_again(expires_s: float, sent
         assert len(it.upstreams.sent) == sent
 
 
-async def approve(it: House) -> None:
-    (approval,) = (await it.book.state_of("run_1")).approvals.values()
-    await it.book.say(
-        "run_1",
-        lambda run, _, now: [answer(run, approval.id, approval.action, approve=True, by=ME, reason="", now=now)],
-    )
-
-
 async def test_a_key_and_a_query_first_ask_and_then_send() -> None:
     by_key = {
         "probe": {"tool": "read", "arguments_from": {"key": "key"}},
@@ -354,3 +345,27 @@ async def test_a_gateway_that_does_not_serve_the_server_leaves_it_to_others(chan
         assert len(it.upstreams.sent) == 1
         (seen,) = await it.ledger.tracked()
         assert (seen.state, seen.lease_until) == ("unknown", 0.0)
+
+
+class Slow(MemoryLedger):
+    """A ledger that takes its time."""
+
+    clock: world.ToldClock
+    takes_s = 0.0
+
+    async def append(self, step: Any) -> None:
+        await super().append(step)
+        self.clock.tell(self.takes_s)
+
+
+async def test_a_call_that_was_held_up_before_it_could_be_sent_has_less_time_or_is_not_sent_at_all() -> None:
+    ledger, clock = Slow(), world.ToldClock()
+    ledger.clock = clock
+    async with house(ledger, clock=clock) as it:
+        for takes_s, left_s in ((0.0, 60.0), (20.0, 40.0), (61.0, None)):
+            ledger.takes_s = takes_s
+            shown = await it.call("write", {"takes": takes_s}, deliver=False)
+            ledger.takes_s = 0.0
+            sent = [one for one in it.upstreams.sent if one.arguments == {"takes": takes_s}]
+            assert [one.timeout_s for one in sent] == ([] if left_s is None else [left_s])
+            assert outcome(shown) == ("upstream_unavailable" if left_s is None else "result")

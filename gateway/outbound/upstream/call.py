@@ -185,7 +185,7 @@ async def carry(call: Call, way: Way) -> Answer:
 
 async def _come_of(call: Call, way: Way) -> Answer:
     came = await call.come()
-    silence = Silence(f"no answer within {call.ask.timeout_s:g} s")
+    silence = Silence(f"no answer within {round(call.ask.timeout_s, 2):g} s")
     if not came:
         if not call.reached:
             way.forget(call)
