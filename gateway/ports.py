@@ -105,8 +105,11 @@ class Ledger(Protocol):
         """
         ...
 
-    async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
-        """The run's records beyond `after`, in order, each with its stored bytes. Empty for an unknown run."""
+    async def read(self, run: str, after: int = 0, *, limit: int | None = None) -> Sequence[tuple[Record, bytes]]:
+        """The run's records beyond `after`, in order, at most so many, each with its stored bytes.
+
+        Empty for an unknown run.
+        """
         ...
 
     async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:

@@ -83,7 +83,7 @@ class Book:
         self.policies = policies
         self.clock = clock
         self.options = options
-        self._heads = Heads(ledger)
+        self._heads = Heads(ledger, clock)
 
     async def state_of(self, run_id: str) -> Run:
         """The run as of its last event, this process's queued ones included."""
@@ -160,6 +160,7 @@ class Book:
                 self._heads.drop(run_id, head)
                 raise
             else:
+                self._heads.appended(after)
                 return events, after, rules
         raise LedgerUnavailable(f"run `{run_id}` changed under our hands {ROUNDS} times")
 
@@ -222,8 +223,8 @@ class Book:
         try:
             await self.ledger.append(append)
         except LedgerUnavailable:
-            stored = await self.ledger.read(append.run, append.expected[0])
-            if [body for _, body in stored[: len(append.records)]] != [encode(one) for one in append.records]:
+            stored = await self.ledger.read(append.run, append.expected[0], limit=len(append.records))
+            if [body for _, body in stored] != [encode(one) for one in append.records]:
                 raise
 
 

@@ -16,9 +16,9 @@ class Noted(MemoryLedger):
         super().__init__()
         self.read_after: list[int] = []
 
-    async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
+    async def read(self, run: str, after: int = 0, *, limit: int | None = None) -> Sequence[tuple[Record, bytes]]:
         self.read_after.append(after)
-        found = await super().read(run, after)
+        found = await super().read(run, after, limit=limit)
         await asyncio.sleep(0.001)
         return found
 

@@ -79,10 +79,11 @@ class MemoryLedger:
             self._post(step, changes)
         await asyncio.sleep(0)
 
-    async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
+    async def read(self, run: str, after: int = 0, *, limit: int | None = None) -> Sequence[tuple[Record, bytes]]:
         """As `Ledger.read`."""
         self._check_available()
-        return [(decoded(body, link), body) for _, body, link, *_ in self._runs.get(run, [])[after:]]
+        until = None if limit is None else after + limit
+        return [(decoded(body, link), body) for _, body, link, *_ in self._runs.get(run, [])[after:until]]
 
     async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
         """As `Ledger.find`."""

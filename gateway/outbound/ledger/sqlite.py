@@ -55,7 +55,7 @@ DELETE FROM accounts WHERE (account, unit) IN (
     WHERE until <= ? ORDER BY until, account, unit LIMIT ?
 )"""
 
-_READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq"
+_READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
 _PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
 _TRACKED = f"SELECT {_COLUMNS} FROM attempt ORDER BY position"  # noqa: S608
 _LOG = "SELECT position, run, seq, link, body FROM event WHERE position > ? ORDER BY position LIMIT ?"
@@ -130,9 +130,9 @@ class SqliteLedger:
         """
         await self._writer.run(partial(_append, step, entries(step)))
 
-    async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
+    async def read(self, run: str, after: int = 0, *, limit: int | None = None) -> Sequence[tuple[Record, bytes]]:
         """As `Ledger.read`."""
-        rows = await self._rows(_READ, run, after)
+        rows = await self._rows(_READ, run, after, -1 if limit is None else limit)
         return [(decoded(body, link), body) for body, link in rows]
 
     async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
