@@ -146,6 +146,14 @@ class Ledger(Protocol):
         """Seconds since the epoch, by the clock that all who use this ledger share."""
         ...
 
+    async def touch(self, *, store: bool) -> None:
+        """An append would be taken: the right to write could be had. With `store`, some room was written to as well,
+        durably, as much as an append takes. Nothing that can be read has changed.
+
+        Raises: LedgerUnavailable.
+        """
+        ...
+
     # --- the log of all runs, in which records stand in the order in which they became durable ---------------------
 
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:

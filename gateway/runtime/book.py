@@ -24,6 +24,7 @@ from gateway.model.trusted import trusted
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable
 from gateway.runtime import trace
 from gateway.runtime.heads import Heads
+from gateway.runtime.health import Health
 from gateway.runtime.leases import NOBODYS
 from gateway.runtime.policies import Policies
 
@@ -84,6 +85,7 @@ class Book:
         self.clock = clock
         self.options = options
         self._heads = Heads(ledger, clock)
+        self.health = Health(clock)
 
     async def state_of(self, run_id: str) -> Run:
         """The run as of its last event, this process's queued ones included."""
@@ -222,10 +224,13 @@ class Book:
         """
         try:
             await self.ledger.append(append)
-        except LedgerUnavailable:
+        except LedgerUnavailable as error:
+            self.health.refused(str(error))
             stored = await self.ledger.read(append.run, append.expected[0], limit=len(append.records))
             if [body for _, body in stored] != [encode(one) for one in append.records]:
                 raise
+        else:
+            self.health.took()
 
 
 def _tracked_as(attempt: Attempt) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from gateway.outbound.ledger import schema
-from gateway.outbound.ledger.faults import busy, not_synced, unavailable
+from gateway.outbound.ledger.faults import busy, damaged, not_synced, unavailable
 from gateway.outbound.ledger.file import Watch
 from gateway.ports import LedgerUnavailable
 
@@ -132,7 +132,14 @@ class GroupCommit:
             self._watch.check()
         except LedgerUnavailable as gone:  # says more than the error that it led to
             return gone
-        return unavailable(self._path, error)
+        failure = unavailable(self._path, error)
+        if damaged(error):
+            self.condemn(failure)
+        return failure
+
+    def condemn(self, failure: LedgerUnavailable) -> None:
+        """Nothing is written any more, for this reason; any thread may say so. A restart looks at the file anew."""
+        self._broken = failure
 
 
 def _spoils_all(error: Exception) -> bool:

@@ -132,6 +132,10 @@ class MemoryLedger:
         """As `Ledger.now`."""
         return time.time()
 
+    async def touch(self, *, store: bool) -> None:  # noqa: ARG002 - there is no disk
+        """As `Ledger.touch`."""
+        self._check_available()
+
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""
         self._check_available()
