@@ -226,11 +226,18 @@ class Book:
             await self.ledger.append(append)
         except LedgerUnavailable as error:
             self.health.refused(str(error))
-            stored = await self.ledger.read(append.run, append.expected[0], limit=len(append.records))
-            if [body for _, body in stored] != [encode(one) for one in append.records]:
+            if not await self._stored(append):
                 raise
         else:
             self.health.took()
+
+    async def _stored(self, append: Append) -> bool:
+        """Whether the records are in the ledger; False as well where it cannot say."""
+        try:
+            stored = await self.ledger.read(append.run, append.expected[0], limit=len(append.records))
+        except LedgerUnavailable:
+            return False  # what the append met with says more
+        return [body for _, body in stored] == [encode(one) for one in append.records]
 
 
 def _tracked_as(attempt: Attempt) -> str | None:

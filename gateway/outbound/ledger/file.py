@@ -71,6 +71,14 @@ def salt(db: sqlite3.Connection) -> bytes:
     return bytes(db.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone()[0])
 
 
+_LOG_HEADER, _FRAME = 32, 24 + 4096
+"""Bytes of the log's header, and of a page in it [sqlite.org/fileformat2.html, 4.1]."""
+
+
+class LogCut(LedgerUnavailable):
+    """What was committed since the last checkpoint of the file is not in the file system any more."""
+
+
 class Watch:
     """Whether the files under an open connection are still the ones that others find at the path.
 
@@ -81,26 +89,59 @@ class Watch:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._names = [f"{path}{suffix}" for suffix in ("", "-wal", "-shm")]
-        self._seen = self._look()
+        found = self._look()
+        self._seen = [one and one[:2] for one in found]
+        self._log_size = found[1][2] if found[1] else 0
+        """Of the log, in bytes, at the last look."""
 
     def check(self) -> None:
         """Raises: LedgerUnavailable."""
-        if self._look() != self._seen:
+        found = self._look()
+        if [one and one[:2] for one in found] != self._seen:
             raise LedgerUnavailable(
                 f"the ledger `{self._path}` was deleted or replaced while it was open: "
                 "stop every gateway on it, put the file back, and start again"
             )
+        self._log_size = max(self._log_size, found[1][2] if found[1] else 0)
 
-    def _look(self) -> Sequence[tuple[int, int] | None]:
+    def check_before(self, db: sqlite3.Connection) -> None:
+        """As `check`, and the log beside the file has not become shorter than what SQLite knows to be in it.
+
+        SQLite would go on behind the gap, and whoever opens the ledger next would find nothing from there on. To be
+        asked before each transaction, by the writer alone: whatever is wrong then, nothing is written.
+
+        Raises: LogCut, LedgerUnavailable.
+        """
+        before = self._log_size
+        self.check()
+        size = os.stat(self._names[1]).st_size  # noqa: PTH116 - as below
+        if size < before and not _holds(db, size):
+            raise LogCut(
+                f"the log of the ledger `{self._path}` was cut while it was open: "
+                "stop every gateway on it and restore it from a backup"
+            )
+        self._log_size = size
+
+    def _look(self) -> Sequence[tuple[int, int, int] | None]:
         return [_identity(name) for name in self._names]
 
 
-def _identity(name: str) -> tuple[int, int] | None:
+def _holds(db: sqlite3.Connection, size: int) -> bool:
+    """Whether a log of that size holds all that it should: it is also made shorter in order, by a checkpoint."""
+    try:
+        _, frames, _ = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    except sqlite3.Error:
+        return False  # what was to be moved into the file is not there
+    return bool(frames <= 0 or size >= _LOG_HEADER + frames * _FRAME)
+
+
+def _identity(name: str) -> tuple[int, int, int] | None:
+    """Device, number and size of the file; None if there is none."""
     try:
         found = os.stat(name)  # noqa: PTH116 - three times a commit, and Path is slower than the call
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_size
 
 
 def _make(path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from gateway.outbound.ledger import schema
 from gateway.outbound.ledger.faults import busy, damaged, not_synced, unavailable
-from gateway.outbound.ledger.file import Watch
+from gateway.outbound.ledger.file import LogCut, Watch
 from gateway.ports import LedgerUnavailable
 
 Work: TypeAlias = Callable[[sqlite3.Connection], Any]
@@ -78,6 +78,7 @@ class GroupCommit:
     def _begin(self) -> None:
         """The write lock is ours, and the file is still of the version that this code was written for."""
         deadline = time.monotonic() + self._busy_timeout_s
+        self._watch.check_before(self._db)
         while True:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -120,6 +121,8 @@ class GroupCommit:
         return True
 
     def _failure(self, error: Exception) -> LedgerUnavailable:
+        if isinstance(error, LogCut):
+            self.condemn(error)
         if isinstance(error, LedgerUnavailable):
             return error
         if not_synced(error):
