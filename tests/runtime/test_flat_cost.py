@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from gateway.model.record import Record
@@ -94,6 +95,15 @@ def spelled(statements: Sequence[str]) -> list[str]:
     return sorted(" ".join(statement.split()[:4]) for statement in statements)
 
 
+async def made(by: House, tool: str, number: int, run: str) -> None:
+    """The call, with its delivery recorded."""
+    shown = await by.call(tool, {"n": number}, run=run)
+    assert shown.result is not None, shown
+    with anyio.fail_after(5):
+        while by.engine.carrier._tasks:
+            await asyncio.sleep(0.001)
+
+
 async def costs(path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[list[str], int, int]]:
     """What each thing costs on a run that is known."""
     found = {}
@@ -102,13 +112,11 @@ async def costs(path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[
 
         async def measured(name: str, by: House, tool: str, number: int) -> None:
             it.work.taken()
-            shown = await by.call(tool, {"n": number}, run=run)
-            assert shown.result is not None, shown
-            await asyncio.sleep(0.01)  # the last delivery is on disk
+            await made(by, tool, number, run)
             found[name] = it.work.taken()
 
         for by in (one, two):
-            await by.call("write", {"n": -1 if by is one else -2}, run=run)
+            await made(by, "write", -1 if by is one else -2, run)
         await measured("a write after another gateway's", one, "write", 1)
         await measured("a write", one, "write", 2)
         await measured("a read", one, "read", 3)
