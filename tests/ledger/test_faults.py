@@ -11,7 +11,7 @@ from gateway.model.canonical import Digest
 from gateway.model.record import encode, link
 from gateway.outbound.ledger import SqliteLedger, open_sqlite
 from gateway.outbound.ledger.faults import unavailable
-from gateway.ports import LedgerUnavailable
+from gateway.ports import LedgerUnavailable, NotOurLedger
 from tests.ledger.faulty import Faulty, disk_error, locked
 from tests.ledger.making import Line, opened
 
@@ -199,3 +199,38 @@ async def test_a_read_of_a_damaged_page_is_said_to_be_damage(path: Path) -> None
 def test_an_error_without_a_name_of_ours_keeps_its_own_words() -> None:
     made = unavailable(Path("l.db"), sqlite3.OperationalError("no such table: event"))
     assert str(made) == "the ledger `l.db` cannot be used now: no such table: event"
+
+
+def half_moved(path: Path, before: bytes, log: bytes) -> Path:
+    """The file as `before`, but with the first page that it has now, which speaks of more pages; and that log."""
+    made = path.with_name("half.db")
+    made.write_bytes(path.read_bytes()[:4096] + before[4096:])
+    made.with_name("half.db-wal").write_bytes(log)
+    return made
+
+
+async def test_a_file_that_was_left_half_moved_from_its_log_is_whole_again_when_it_is_opened(path: Path) -> None:
+    """As after a power cut while SQLite moved its log into the file."""
+    ledger, line = await open_sqlite(path), Line("run_1")
+    before = path.read_bytes()
+    for _ in range(40):
+        await ledger.append(line.step())
+    log = path.with_name("ledger.db-wal").read_bytes()
+    await ledger.close()
+    again = await open_sqlite(half_moved(path, before, log))
+    assert len(await again.read("run_1")) == 40
+    await again.close()
+
+
+async def test_a_half_moved_file_of_another_program_is_not_taken_for_ours(path: Path) -> None:
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    before = path.read_bytes()
+    for number in range(20):
+        db.execute(f"CREATE TABLE t{number} (a)")
+    log = path.with_name("ledger.db-wal").read_bytes()
+    db.close()
+    half = half_moved(path, before, log)
+    with pytest.raises(NotOurLedger) as raised:
+        await open_sqlite(half)
+    assert str(raised.value) == f"`{half}` belongs to another program: give the ledger another path"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.outbound.ledger import schema
-from gateway.outbound.ledger.faults import code, unavailable
+from gateway.outbound.ledger.faults import code, damaged, unavailable
 from gateway.ports import LedgerUnavailable, NotOurLedger
 
 OLDEST_SQLITE = (3, 37, 0)
@@ -43,13 +43,15 @@ def connect(path: Path, busy_timeout_s: float, factory: type[sqlite3.Connection]
     try:
         if not path.exists():
             _make(path)
-        _recognise(path)
+        known = _recognise(path)
         # Each time: the process that made the file may have died before this.
         _sync_directory(path.parent)
         db = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, factory=factory)
     except (OSError, sqlite3.Error) as error:
         raise unavailable(path, error) from error
     try:
+        if not known:
+            _check_application(path, db)
         return _prepared(path, db)
     except BaseException:
         db.close()
@@ -186,11 +188,15 @@ def _sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def _recognise(path: Path) -> None:
-    """Raises: NotOurLedger. The file is only looked at, by SQLite itself, without locks and without its log.
+def _recognise(path: Path) -> bool:
+    """Whether the file is one of ours; False where only its log can tell, for the power went while SQLite moved it.
+
+    It is only looked at, by SQLite itself, without locks and without its log.
 
     INVARIANT: never by `open`: closing any other handle on the file drops the locks that SQLite holds
     in this process [sqlite.org/howtocorrupt.html, 2.2].
+
+    Raises: NotOurLedger.
     """
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
@@ -199,17 +205,23 @@ def _recognise(path: Path) -> None:
         raise NotOurLedger(f"`{path}` is an empty file: delete it, or give the ledger another path")
     db = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
     try:
-        (application,) = db.execute("PRAGMA application_id").fetchone()
-        version = schema.version(db)
+        _check_application(path, db)
+        _check_version(path, schema.version(db))
     except sqlite3.DatabaseError as error:
+        if damaged(error) and Path(f"{path}-wal").exists():
+            return False
         if code(error) != sqlite3.SQLITE_NOTADB:
             raise
         raise NotOurLedger(f"`{path}` is not an SQLite file: give the ledger another path") from None
     finally:
         db.close()
+    return True
+
+
+def _check_application(path: Path, db: sqlite3.Connection) -> None:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
     if application != schema.APPLICATION_ID:
         raise NotOurLedger(f"`{path}` belongs to another program: give the ledger another path")
-    _check_version(path, version)
 
 
 def _check_version(path: Path, version: int) -> None:
