@@ -1,5 +1,6 @@
 """What the disk, the system and other programs do to a ledger that is open: said in one line, and survived."""
 
+import os
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -234,3 +235,52 @@ async def test_a_half_moved_file_of_another_program_is_not_taken_for_ours(path: 
     with pytest.raises(NotOurLedger) as raised:
         await open_sqlite(half)
     assert str(raised.value) == f"`{half}` belongs to another program: give the ledger another path"
+
+
+async def test_a_log_that_a_checkpoint_has_emptied_in_order_is_no_fault(ledger: SqliteLedger, path: Path) -> None:
+    line = Line("run_1")
+    for _ in range(2):
+        for _ in range(5):
+            await ledger.append(line.step())
+        other = sqlite3.connect(path, isolation_level=None)
+        assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+        assert path.with_name("ledger.db-wal").stat().st_size == 0
+        other.close()
+    await ledger.append(line.step())
+    assert len(await ledger.read("run_1")) == 11
+
+
+@pytest.mark.parametrize("left", [0, 20_000])
+async def test_a_log_that_was_cut_is_not_written_to_any_more_however_often_it_is_tried(
+    ledger: SqliteLedger, path: Path, left: int
+) -> None:
+    line, log = Line("run_1"), path.with_name("ledger.db-wal")
+    for _ in range(8):
+        await ledger.append(line.step())
+    assert log.stat().st_size > left
+    os.truncate(log, left)
+    for _ in range(2):
+        assert await said(ledger, line) == (
+            f"the log of the ledger `{path}` was cut while it was open: "
+            "stop every gateway on it and restore it from a backup"
+        )
+    assert log.stat().st_size == left
+
+
+async def test_a_touch_says_what_an_append_would_and_stores_in_one_place_only_when_asked(
+    ledger: SqliteLedger, path: Path
+) -> None:
+    await ledger.append(Line("run_1").step(opened()))
+    log = path.with_name("ledger.db-wal")
+    before = log.stat().st_size
+    await ledger.touch(store=False)
+    assert log.stat().st_size == before
+    for _ in range(3):
+        await ledger.touch(store=True)
+    assert log.stat().st_size > before + 3 * 65_536
+    assert Faulty.made.execute("SELECT count(*), max(length(value)) FROM meta").fetchone() == (3, 65_536)
+    with locked(path), pytest.raises(LedgerUnavailable):
+        await ledger.touch(store=False)
+    Faulty.made.before_commit = disk_error(sqlite3.SQLITE_FULL)
+    with pytest.raises(LedgerUnavailable):
+        await ledger.touch(store=True)
