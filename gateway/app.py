@@ -241,10 +241,14 @@ class Gateway:
         ]
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Whether calls can be taken, and how each upstream is; one dead upstream of several is no reason to leave."""
-        health = self.catalogue.health()
-        said = {"upstreams": dict(health), "policies": self.reload.state()}
-        return any(one["state"] == "healthy" for one in health.values()), said
+        """Whether calls can be taken, and how the ledger and each upstream are; one dead upstream of several is no
+        reason to leave.
+        """
+        health, kept = self.catalogue.health(), len(self.engine.carrier.kept)
+        ledger = {**self.book.health.state(), "answers_kept": kept}
+        said = {"ledger": ledger, "upstreams": dict(health), "policies": self.reload.state()}
+        served = any(one["state"] == "healthy" for one in health.values())
+        return served and self.book.health.trouble is None, said
 
 
 @asynccontextmanager
@@ -294,6 +298,7 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
         asyncio.ensure_future(reload.keep()),
         asyncio.ensure_future(engine.carrier.keep_leases()),
         asyncio.ensure_future(recovery.keep()),
+        asyncio.ensure_future(book.health.keep(ledger)),
     ]
     try:
         yield Gateway(plan.ledger, catalogue, engine, book, reload, screen, recovery, clock.ahead_s)

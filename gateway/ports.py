@@ -105,8 +105,11 @@ class Ledger(Protocol):
         """
         ...
 
-    async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
-        """The run's records beyond `after`, in order, each with its stored bytes. Empty for an unknown run."""
+    async def read(self, run: str, after: int = 0, *, limit: int | None = None) -> Sequence[tuple[Record, bytes]]:
+        """The run's records beyond `after`, in order, at most so many, each with its stored bytes.
+
+        Empty for an unknown run.
+        """
         ...
 
     async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
@@ -141,6 +144,14 @@ class Ledger(Protocol):
 
     async def now(self) -> float:
         """Seconds since the epoch, by the clock that all who use this ledger share."""
+        ...
+
+    async def touch(self, *, store: bool) -> None:
+        """An append would be taken: the right to write could be had. With `store`, some room was written to as well,
+        durably, as much as an append takes. Nothing that can be read has changed.
+
+        Raises: LedgerUnavailable.
+        """
         ...
 
     # --- the log of all runs, in which records stand in the order in which they became durable ---------------------

@@ -24,6 +24,7 @@ from gateway.model.trusted import trusted
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable
 from gateway.runtime import trace
 from gateway.runtime.heads import Heads
+from gateway.runtime.health import Health
 from gateway.runtime.leases import NOBODYS
 from gateway.runtime.policies import Policies
 
@@ -83,7 +84,8 @@ class Book:
         self.policies = policies
         self.clock = clock
         self.options = options
-        self._heads = Heads(ledger)
+        self._heads = Heads(ledger, clock)
+        self.health = Health(clock)
 
     async def state_of(self, run_id: str) -> Run:
         """The run as of its last event, this process's queued ones included."""
@@ -160,6 +162,7 @@ class Book:
                 self._heads.drop(run_id, head)
                 raise
             else:
+                self._heads.appended(after)
                 return events, after, rules
         raise LedgerUnavailable(f"run `{run_id}` changed under our hands {ROUNDS} times")
 
@@ -226,10 +229,20 @@ class Book:
         """
         try:
             await self.ledger.append(append)
-        except LedgerUnavailable:
-            stored = await self.ledger.read(append.run, append.expected[0])
-            if [body for _, body in stored[: len(append.records)]] != [encode(one) for one in append.records]:
+        except LedgerUnavailable as error:
+            self.health.refused(str(error))
+            if not await self._stored(append):
                 raise
+        else:
+            self.health.took()
+
+    async def _stored(self, append: Append) -> bool:
+        """Whether the records are in the ledger; False as well where it cannot say."""
+        try:
+            stored = await self.ledger.read(append.run, append.expected[0], limit=len(append.records))
+        except LedgerUnavailable:
+            return False  # what the append met with says more
+        return [body for _, body in stored] == [encode(one) for one in append.records]
 
 
 def _tracked_as(attempt: Attempt) -> str | None:

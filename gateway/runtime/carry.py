@@ -37,6 +37,9 @@ _LOG = logging.getLogger("counterfoil.engine")
 LAST_WORDS_S = 1.0
 """How long a shutdown waits for the ledger to take what is left; recovery settles the rest."""
 
+FIRST_PAUSE_S = 0.2
+"""Between the first tries to record an answer; later ones wait twice as long each, up to 5 s."""
+
 
 @dataclass(slots=True, eq=False)
 class Flight:
@@ -81,6 +84,8 @@ class Carrier:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.open: dict[str, Flight] = {}
         """Calls under way, by attempt id."""
+        self.kept: dict[str, Answered] = {}
+        """Answers that the ledger has not taken yet, by attempt id; what is lost with us, is unknown."""
 
     # --- one attempt ------------------------------------------------------------------------------------------------
 
@@ -102,7 +107,7 @@ class Carrier:
             try:
                 run, rules = await self._take(answered)
             except LedgerUnavailable as error:
-                _ = self.spawn(self._insist(answered))
+                self._keep(answered)
                 raise Unrecorded(str(error)) from error
         finally:
             self.open.pop(name, None)
@@ -119,7 +124,7 @@ class Carrier:
         def late(answer: Answer) -> None:
             elapsed = self._clock.monotonic() - begun
             answered = Answered(proposal.run, attempt.id, answer, tool, proposal.arguments, elapsed)
-            loop.call_soon(self.spawn, self._insist(answered))
+            loop.call_soon(self._keep, answered)
 
         with trace.outbound(tool.own_name, tool.upstream, attempt.id) as span:
             carried = trace.carrier()
@@ -145,6 +150,10 @@ class Carrier:
 
         Raises: LedgerUnavailable.
         """
+        run, rules = await self._receive(answered)
+        return await self._verify(run, rules, answered.attempt, answered.arguments)
+
+    async def _receive(self, answered: Answered) -> tuple[Run, Rules]:
         cited, payloads = stored(answered.answer, self._ledger.salt)
         schema = answered.tool.definition.get("outputSchema")
 
@@ -166,7 +175,7 @@ class Carrier:
             )
 
         _, run, rules = await self._book.transact(answered.run, received, payloads)
-        return await self._verify(run, rules, answered.attempt, answered.arguments)
+        return run, rules
 
     async def _verify(self, run: Run, rules: Rules, attempt_id: str, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
         asked = question(run, attempt_id, rules)
@@ -210,17 +219,25 @@ class Carrier:
         verdict, says = judged(name, rule, run, answer, arguments, rules, utc(self._clock.now()))
         return Probed(verdict, says, started, cited.digest if cited else None), payloads
 
+    def _keep(self, answered: Answered) -> None:
+        """A late answer, or one that the ledger would not take, is recorded as soon as it does."""
+        self.kept[answered.attempt] = answered
+        _ = self.spawn(self._insist(answered))
+
     async def _insist(self, answered: Answered) -> None:
-        """Record a late answer, or one that the ledger would not take: again and again until it is on disk."""
-        pause_s = 0.2
+        name, pause_s = answered.attempt, FIRST_PAUSE_S
         while True:
             try:
                 await self._take(answered)
             except LedgerUnavailable as error:
-                _LOG.error("the answer of %s is kept in memory until the ledger takes it: %s", answered.attempt, error)
+                if pause_s == FIRST_PAUSE_S:
+                    _LOG.error("the answer of %s is kept in memory until the ledger takes it: %s", name, error)
                 await self._clock.sleep(pause_s)
                 pause_s = min(pause_s * 2, 5.0)
             else:
+                self.kept.pop(name, None)
+                if pause_s != FIRST_PAUSE_S:
+                    _LOG.warning("the answer of %s is in the ledger now", name)
                 return
 
     async def end(self, attempt: Attempt, answer: Answer) -> None:
@@ -237,7 +254,7 @@ class Carrier:
         try:
             await self._take(answered)
         except LedgerUnavailable:
-            _ = self.spawn(self._insist(answered))
+            self._keep(answered)
             raise
 
     # --- verifiers that nobody asks ---------------------------------------------------------------------------------
@@ -258,7 +275,7 @@ class Carrier:
 
     def waits_for(self, attempt_id: str) -> bool:
         """Whether the attempt is under way here, whatever its lease says: a suspended machine renews none."""
-        return attempt_id in self.open or attempt_id in self._working
+        return attempt_id in self.open or attempt_id in self._working or attempt_id in self.kept
 
     async def attempt_of(self, run_id: str, attempt_id: str) -> tuple[Run, Attempt]:
         """The run as the ledger has it now, and the attempt in it.
@@ -325,11 +342,11 @@ class Carrier:
         """Runs for ever: what we wait for stays ours while we live."""
         while True:
             await self._clock.sleep(self._options.lease_s / 3)
-            if self.open or self._working:
+            if self.open or self._working or self.kept:
                 try:
                     await self._ledger.renew(self._options.owner, self._clock.now() + self._options.lease_s)
                 except LedgerUnavailable as error:
-                    _LOG.warning("leases are not renewed: %s", error)
+                    self._book.health.refused(str(error))  # which says it once
 
     async def close(self) -> None:
         """Calls under way have ended, or are recorded as unknown; nothing of ours runs on."""
@@ -340,11 +357,23 @@ class Carrier:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=0.5)
+        last = [self._last_word(answered) for answered in self.kept.values()]
         losing = [self._lose(run, attempt) for attempt, run in left.items()]
         try:
-            await asyncio.wait_for(asyncio.gather(*losing), LAST_WORDS_S)
+            await asyncio.wait_for(asyncio.gather(*last, *losing), LAST_WORDS_S)
         except TimeoutError:
-            _LOG.warning("the ledger did not take what is left of %d calls; they stay open in it", len(left))
+            _LOG.warning(
+                "the ledger did not take what is left of %d calls; they stay open in it", len(left) + len(self.kept)
+            )
+
+    async def _last_word(self, answered: Answered) -> None:
+        """An answer that was kept is recorded, if the ledger takes it now; else it is lost, and its outcome unknown."""
+        try:
+            await self._receive(answered)
+        except LedgerUnavailable as error:
+            _LOG.error("the answer of %s is lost, its outcome is unknown: %s", answered.attempt, error)
+        else:
+            self.kept.pop(answered.attempt, None)
 
     async def _lose(self, run_id: str, attempt_id: str) -> None:
         try:

@@ -1,4 +1,8 @@
-"""The latest state of the runs in use, including appends that are still queued. A cache; the ledger is the truth."""
+"""The latest state of the runs in use, including appends that are still queued. A cache; the ledger is the truth.
+
+Beside each stands the last state that is known to be in the ledger. What is new is read from there, so that neither a
+conflict with another gateway nor a refused append has a long run read again.
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -7,10 +11,20 @@ from weakref import WeakValueDictionary
 from gateway.kernel.reduce import fold
 from gateway.model.record import link
 from gateway.model.run import Run
-from gateway.ports import Ledger
+from gateway.ports import Clock, Ledger
 
-KEPT = 1024
-"""Runs whose state is kept; another one costs one read of its events."""
+KEPT_EVENTS = 40_000
+"""Events of all runs whose state is kept, together; a run beyond them costs one read of its events when it goes on.
+
+An event leaves 0.6 KiB of state behind, so these are some 25 MiB (`tests/bench/scale.py --kept`).
+"""
+USED_EVENTS = 8 * KEPT_EVENTS
+"""As many at most, of runs that were used a moment ago: two long ones must not push each other out at every call."""
+MOMENT_S = 10.0
+WEIGHT = 24
+"""What a run weighs beyond its events, in events."""
+PAGE = 64
+"""Records that are read and folded in one turn of the event loop: 2 to 3 ms."""
 
 
 class Head:
@@ -25,56 +39,107 @@ class Head:
 class Heads:
     """Run id to head. Two decisions of one run never see the same state: deciding does not await."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
-        self._kept: OrderedDict[str, Head] = OrderedDict()
+        self._clock = clock
+        self._heads: dict[str, Head] = {}
+        """INVARIANT: of runs that are in `_durable` only."""
+        self._durable: OrderedDict[str, Run] = OrderedDict()
+        """By run, as it was seen in the ledger; perhaps behind it, and the least used first."""
+        self._events = 0
+        """What the runs in `_durable` weigh."""
+        self._used: dict[str, float] = {}
+        """When each run of `_durable` was asked for, in monotonic seconds."""
         self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def get(self, run_id: str) -> Head:
-        """The run's head, read from the ledger if it is not kept.
+        """The run's head, brought up to the ledger if it is not kept.
 
         Raises: LedgerUnavailable, CorruptLedger.
         """
-        kept = self._kept.get(run_id)
+        kept = self._heads.get(run_id)
         if kept is not None:
-            self._kept.move_to_end(run_id)
+            self._use(run_id)
             return kept
         # INVARIANT: one load at a time for each run, and none is kept over another: the lock lives while any waits.
         lock = self._loading.setdefault(run_id, asyncio.Lock())
         async with lock:
-            if run_id in self._kept:
-                return self._kept[run_id]
-            records = await self._ledger.read(run_id)
-            head = Head(fold(((record, link(body)) for record, body in records), Run(run_id)))
-            self._kept[run_id] = head
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            if run_id in self._heads:
+                return self._heads[run_id]
+            run = await self._read_on(self._durable.get(run_id) or Run(run_id))
+            head = self._heads[run_id] = Head(run)
+            self._keep(run)
             return head
 
     def kept(self, run_id: str) -> Run | None:
         """The run as it was last seen here, if it is kept; perhaps not its latest state."""
-        head = self._kept.get(run_id)
-        return None if head is None else head.run
+        head = self._heads.get(run_id)
+        return self._durable.get(run_id) if head is None else head.run
 
     async def renewed(self, run_id: str) -> Head:
         """The run's head with whatever other processes wrote to it; only what is new is read.
 
         Raises: LedgerUnavailable, CorruptLedger.
         """
-        head = self._kept.get(run_id)
+        head = self._heads.get(run_id)
         if head is None:
             return await self.get(run_id)
-        records = await self._ledger.read(run_id, head.run.version)
-        if self._kept.get(run_id) is not head:
+        records = await self._ledger.read(run_id, head.run.version, limit=PAGE)
+        if self._heads.get(run_id) is not head:
             return await self.get(run_id)  # it was wrong, and was read again meanwhile
         new = [(record, link(body)) for record, body in records if record.seq > head.run.version]
-        if new and new[0][0].previous != head.run.head:
-            self.drop(run_id, head)  # what is queued here was decided without these; it conflicts and is decided again
+        if new and (new[0][0].previous != head.run.head or len(records) == PAGE):
+            # What is queued here was decided without these, it conflicts and is decided again; or they are many.
+            self.drop(run_id, head)
             return await self.get(run_id)
-        head.run = fold(new, head.run)
+        if new:
+            head.run = fold(new, head.run)
+            self.appended(head.run)
         return head
 
+    def appended(self, run: Run) -> None:
+        """The ledger has this state of the run now."""
+        known = self._durable.get(run.id)
+        if known is None or known.version < run.version:
+            self._keep(run)
+
     def drop(self, run_id: str, head: Head) -> None:
-        """This head was wrong, or may be: the next reader asks the ledger."""
-        if self._kept.get(run_id) is head:
-            del self._kept[run_id]
+        """This head was wrong, or may be: the next reader asks the ledger what came after the last durable state."""
+        if self._heads.get(run_id) is head:
+            del self._heads[run_id]
+
+    async def _read_on(self, known: Run) -> Run:
+        """The run as the ledger has it, from what is known of it; in pages, between which others have their turn.
+
+        The last known record is read again: where the ledger has another one, or none, nothing that is known counts.
+        """
+        run, after = known, max(0, known.version - 1)
+        while True:
+            page = await self._ledger.read(run.id, after, limit=PAGE)
+            new = [(record, link(body)) for record, body in page]
+            if run is known and run.version:
+                if not new or new[0][1] != run.head:
+                    return await self._read_on(Run(run.id))
+                new = new[1:]
+            run = fold(new, run)
+            if len(page) < PAGE:
+                return run
+            after = run.version
+            await asyncio.sleep(0)  # a ledger in memory does not wait, and would keep the loop
+
+    def _keep(self, run: Run) -> None:
+        known = self._durable.get(run.id)
+        self._events += run.version - (-WEIGHT if known is None else known.version)
+        self._durable[run.id] = run
+        self._use(run.id)
+        while self._events > KEPT_EVENTS and len(self._durable) > 1:
+            oldest = next(iter(self._durable))
+            if self._events <= USED_EVENTS and self._used[oldest] + MOMENT_S > self._clock.monotonic():
+                return
+            self._events -= self._durable.pop(oldest).version + WEIGHT
+            self._heads.pop(oldest, None)
+            del self._used[oldest]
+
+    def _use(self, run_id: str) -> None:
+        self._durable.move_to_end(run_id)
+        self._used[run_id] = self._clock.monotonic()

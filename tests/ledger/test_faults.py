@@ -1,5 +1,6 @@
 """What the disk, the system and other programs do to a ledger that is open: said in one line, and survived."""
 
+import os
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from gateway.model.canonical import Digest
 from gateway.model.record import encode, link
 from gateway.outbound.ledger import SqliteLedger, open_sqlite
 from gateway.outbound.ledger.faults import unavailable
-from gateway.ports import LedgerUnavailable
+from gateway.ports import LedgerUnavailable, NotOurLedger
 from tests.ledger.faulty import Faulty, disk_error, locked
 from tests.ledger.making import Line, opened
 
@@ -101,11 +102,10 @@ async def test_what_goes_into_a_deleted_file_is_not_called_recorded(
         await ledger.read("run_1")
     assert str(raised.value) == gone
 
-    # Put back, it is the same file, and the append that raised turns out to have happened.
+    # Put back, it is the same file, and nothing was written into it meanwhile.
     aside.rename(part)
-    line.step()
     await ledger.append(line.step())
-    assert len(await ledger.read("run_1")) == 3
+    assert len(await ledger.read("run_1")) == 2
 
 
 async def test_a_deleted_file_is_named_rather_than_the_error_that_it_led_to(ledger: SqliteLedger, path: Path) -> None:
@@ -200,3 +200,87 @@ async def test_a_read_of_a_damaged_page_is_said_to_be_damage(path: Path) -> None
 def test_an_error_without_a_name_of_ours_keeps_its_own_words() -> None:
     made = unavailable(Path("l.db"), sqlite3.OperationalError("no such table: event"))
     assert str(made) == "the ledger `l.db` cannot be used now: no such table: event"
+
+
+def half_moved(path: Path, before: bytes, log: bytes) -> Path:
+    """The file as `before`, but with the first page that it has now, which speaks of more pages; and that log."""
+    made = path.with_name("half.db")
+    made.write_bytes(path.read_bytes()[:4096] + before[4096:])
+    made.with_name("half.db-wal").write_bytes(log)
+    return made
+
+
+async def test_a_file_that_was_left_half_moved_from_its_log_is_whole_again_when_it_is_opened(path: Path) -> None:
+    """As after a power cut while SQLite moved its log into the file."""
+    ledger, line = await open_sqlite(path), Line("run_1")
+    before = path.read_bytes()
+    for _ in range(40):
+        await ledger.append(line.step())
+    log = path.with_name("ledger.db-wal").read_bytes()
+    await ledger.close()
+    again = await open_sqlite(half_moved(path, before, log))
+    assert len(await again.read("run_1")) == 40
+    await again.close()
+
+
+async def test_a_half_moved_file_of_another_program_is_not_taken_for_ours(path: Path) -> None:
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    before = path.read_bytes()
+    for number in range(20):
+        db.execute(f"CREATE TABLE t{number} (a)")
+    log = path.with_name("ledger.db-wal").read_bytes()
+    db.close()
+    half = half_moved(path, before, log)
+    with pytest.raises(NotOurLedger) as raised:
+        await open_sqlite(half)
+    assert str(raised.value) == f"`{half}` belongs to another program: give the ledger another path"
+
+
+async def test_a_log_that_a_checkpoint_has_emptied_in_order_is_no_fault(ledger: SqliteLedger, path: Path) -> None:
+    line = Line("run_1")
+    for _ in range(2):
+        for _ in range(5):
+            await ledger.append(line.step())
+        other = sqlite3.connect(path, isolation_level=None)
+        assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+        assert path.with_name("ledger.db-wal").stat().st_size == 0
+        other.close()
+    await ledger.append(line.step())
+    assert len(await ledger.read("run_1")) == 11
+
+
+@pytest.mark.parametrize("left", [0, 20_000])
+async def test_a_log_that_was_cut_is_not_written_to_any_more_however_often_it_is_tried(
+    ledger: SqliteLedger, path: Path, left: int
+) -> None:
+    line, log = Line("run_1"), path.with_name("ledger.db-wal")
+    for _ in range(8):
+        await ledger.append(line.step())
+    assert log.stat().st_size > left
+    os.truncate(log, left)
+    for _ in range(2):
+        assert await said(ledger, line) == (
+            f"the log of the ledger `{path}` was cut while it was open: "
+            "stop every gateway on it and restore it from a backup"
+        )
+    assert log.stat().st_size == left
+
+
+async def test_a_touch_says_what_an_append_would_and_stores_in_one_place_only_when_asked(
+    ledger: SqliteLedger, path: Path
+) -> None:
+    await ledger.append(Line("run_1").step(opened()))
+    log = path.with_name("ledger.db-wal")
+    before = log.stat().st_size
+    await ledger.touch(store=False)
+    assert log.stat().st_size == before
+    for _ in range(3):
+        await ledger.touch(store=True)
+    assert log.stat().st_size > before + 3 * 65_536
+    assert Faulty.made.execute("SELECT count(*), max(length(value)) FROM meta").fetchone() == (3, 65_536)
+    with locked(path), pytest.raises(LedgerUnavailable):
+        await ledger.touch(store=False)
+    Faulty.made.before_commit = disk_error(sqlite3.SQLITE_FULL)
+    with pytest.raises(LedgerUnavailable):
+        await ledger.touch(store=True)

@@ -364,3 +364,21 @@ async def test_a_closed_ledger_is_unavailable_and_may_be_closed_again(ledger: Le
     ):
         with pytest.raises(LedgerUnavailable, match=r"^the ledger is closed$"):
             await call
+
+
+async def test_a_run_is_read_in_pages(ledger: Ledger) -> None:
+    line = Line("run_1")
+    for _ in range(5):
+        await ledger.append(line.step())
+    pages = [await ledger.read("run_1", after, limit=2) for after in (0, 2, 4, 5)]
+    assert [[record.seq for record, _ in page] for page in pages] == [[1, 2], [3, 4], [5], []]
+    assert await ledger.read("run_1", 1, limit=100) == (await ledger.read("run_1"))[1:]
+
+
+@pytest.mark.parametrize("store", [False, True])
+async def test_a_touch_changes_nothing_that_can_be_read(ledger: Ledger, *, store: bool) -> None:
+    await ledger.append(Line("run_1").step(opened()))
+    before = await ledger.log(), await ledger.payloads(), await ledger.tracked(), ledger.salt
+    for _ in range(2):
+        await ledger.touch(store=store)
+    assert (await ledger.log(), await ledger.payloads(), await ledger.tracked(), ledger.salt) == before

@@ -83,7 +83,7 @@ def test_of_two_that_migrate_the_second_finds_it_done(db: sqlite3.Connection, pa
     ("sql", "values"),
     [
         (sqlite._HEAD, 1),
-        (sqlite._READ, 2),
+        (sqlite._READ, 3),
         (sqlite._PAYLOAD, 1),
         (sqlite._HOLDER, 1),
         (sqlite._UNTRACK, 1),
@@ -96,6 +96,7 @@ def test_of_two_that_migrate_the_second_finds_it_done(db: sqlite3.Connection, pa
         (sqlite._CHECKPOINT, 5),
         (sqlite._CHECKPOINTS, 1),
         (sqlite._PAYLOADS, 2),
+        (sqlite._TOUCH, 1),
         (sqlite._UNERASE, 1),
         (sqlite._STANDING, 2),
         (sqlite._levels(3), 3),

@@ -41,6 +41,11 @@ def busy(error: Exception) -> bool:
     return code(error) & _PRIMARY == sqlite3.SQLITE_BUSY
 
 
+def damaged(error: Exception) -> bool:
+    """Whether what stands in the file cannot be, so that whatever is written into it may make it worse."""
+    return code(error) & _PRIMARY in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
 def not_synced(error: Exception) -> bool:
     """Whether the disk refused to make written pages durable, so that nothing written since is certain."""
     return code(error) in _NOT_SYNCED

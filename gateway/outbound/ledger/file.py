@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.outbound.ledger import schema
-from gateway.outbound.ledger.faults import code, unavailable
+from gateway.outbound.ledger.faults import code, damaged, unavailable
 from gateway.ports import LedgerUnavailable, NotOurLedger
 
 OLDEST_SQLITE = (3, 37, 0)
@@ -43,13 +43,15 @@ def connect(path: Path, busy_timeout_s: float, factory: type[sqlite3.Connection]
     try:
         if not path.exists():
             _make(path)
-        _recognise(path)
+        known = _recognise(path)
         # Each time: the process that made the file may have died before this.
         _sync_directory(path.parent)
         db = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, factory=factory)
     except (OSError, sqlite3.Error) as error:
         raise unavailable(path, error) from error
     try:
+        if not known:
+            _check_application(path, db)
         return _prepared(path, db)
     except BaseException:
         db.close()
@@ -71,6 +73,14 @@ def salt(db: sqlite3.Connection) -> bytes:
     return bytes(db.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone()[0])
 
 
+_LOG_HEADER, _FRAME = 32, 24 + 4096
+"""Bytes of the log's header, and of a page in it [sqlite.org/fileformat2.html, 4.1]."""
+
+
+class LogCut(LedgerUnavailable):
+    """What was committed since the last checkpoint of the file is not in the file system any more."""
+
+
 class Watch:
     """Whether the files under an open connection are still the ones that others find at the path.
 
@@ -81,26 +91,59 @@ class Watch:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._names = [f"{path}{suffix}" for suffix in ("", "-wal", "-shm")]
-        self._seen = self._look()
+        found = self._look()
+        self._seen = [one and one[:2] for one in found]
+        self._log_size = found[1][2] if found[1] else 0
+        """Of the log, in bytes, at the last look."""
 
     def check(self) -> None:
         """Raises: LedgerUnavailable."""
-        if self._look() != self._seen:
+        found = self._look()
+        if [one and one[:2] for one in found] != self._seen:
             raise LedgerUnavailable(
                 f"the ledger `{self._path}` was deleted or replaced while it was open: "
                 "stop every gateway on it, put the file back, and start again"
             )
+        self._log_size = max(self._log_size, found[1][2] if found[1] else 0)
 
-    def _look(self) -> Sequence[tuple[int, int] | None]:
+    def check_before(self, db: sqlite3.Connection) -> None:
+        """As `check`, and the log beside the file has not become shorter than what SQLite knows to be in it.
+
+        SQLite would go on behind the gap, and whoever opens the ledger next would find nothing from there on. To be
+        asked before each transaction, by the writer alone: whatever is wrong then, nothing is written.
+
+        Raises: LogCut, LedgerUnavailable.
+        """
+        before = self._log_size
+        self.check()
+        size = os.stat(self._names[1]).st_size  # noqa: PTH116 - as below
+        if size < before and not _holds(db, size):
+            raise LogCut(
+                f"the log of the ledger `{self._path}` was cut while it was open: "
+                "stop every gateway on it and restore it from a backup"
+            )
+        self._log_size = size
+
+    def _look(self) -> Sequence[tuple[int, int, int] | None]:
         return [_identity(name) for name in self._names]
 
 
-def _identity(name: str) -> tuple[int, int] | None:
+def _holds(db: sqlite3.Connection, size: int) -> bool:
+    """Whether a log of that size holds all that it should: it is also made shorter in order, by a checkpoint."""
+    try:
+        _, frames, _ = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    except sqlite3.Error:
+        return False  # what was to be moved into the file is not there
+    return bool(frames <= 0 or size >= _LOG_HEADER + frames * _FRAME)
+
+
+def _identity(name: str) -> tuple[int, int, int] | None:
+    """Device, number and size of the file; None if there is none."""
     try:
         found = os.stat(name)  # noqa: PTH116 - three times a commit, and Path is slower than the call
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_size
 
 
 def _make(path: Path) -> None:
@@ -145,11 +188,15 @@ def _sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def _recognise(path: Path) -> None:
-    """Raises: NotOurLedger. The file is only looked at, by SQLite itself, without locks and without its log.
+def _recognise(path: Path) -> bool:
+    """Whether the file is one of ours; False where only its log can tell, for the power went while SQLite moved it.
+
+    It is only looked at, by SQLite itself, without locks and without its log.
 
     INVARIANT: never by `open`: closing any other handle on the file drops the locks that SQLite holds
     in this process [sqlite.org/howtocorrupt.html, 2.2].
+
+    Raises: NotOurLedger.
     """
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
@@ -158,17 +205,23 @@ def _recognise(path: Path) -> None:
         raise NotOurLedger(f"`{path}` is an empty file: delete it, or give the ledger another path")
     db = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
     try:
-        (application,) = db.execute("PRAGMA application_id").fetchone()
-        version = schema.version(db)
+        _check_application(path, db)
+        _check_version(path, schema.version(db))
     except sqlite3.DatabaseError as error:
+        if damaged(error) and Path(f"{path}-wal").exists():
+            return False
         if code(error) != sqlite3.SQLITE_NOTADB:
             raise
         raise NotOurLedger(f"`{path}` is not an SQLite file: give the ledger another path") from None
     finally:
         db.close()
+    return True
+
+
+def _check_application(path: Path, db: sqlite3.Connection) -> None:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
     if application != schema.APPLICATION_ID:
         raise NotOurLedger(f"`{path}` belongs to another program: give the ledger another path")
-    _check_version(path, version)
 
 
 def _check_version(path: Path, version: int) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from gateway.outbound.ledger import schema
-from gateway.outbound.ledger.faults import busy, not_synced, unavailable
-from gateway.outbound.ledger.file import Watch
+from gateway.outbound.ledger.faults import busy, damaged, not_synced, unavailable
+from gateway.outbound.ledger.file import LogCut, Watch
 from gateway.ports import LedgerUnavailable
 
 Work: TypeAlias = Callable[[sqlite3.Connection], Any]
@@ -78,6 +78,7 @@ class GroupCommit:
     def _begin(self) -> None:
         """The write lock is ours, and the file is still of the version that this code was written for."""
         deadline = time.monotonic() + self._busy_timeout_s
+        self._watch.check_before(self._db)
         while True:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -120,6 +121,8 @@ class GroupCommit:
         return True
 
     def _failure(self, error: Exception) -> LedgerUnavailable:
+        if isinstance(error, LogCut):
+            self.condemn(error)
         if isinstance(error, LedgerUnavailable):
             return error
         if not_synced(error):
@@ -132,7 +135,14 @@ class GroupCommit:
             self._watch.check()
         except LedgerUnavailable as gone:  # says more than the error that it led to
             return gone
-        return unavailable(self._path, error)
+        failure = unavailable(self._path, error)
+        if damaged(error):
+            self.condemn(failure)
+        return failure
+
+    def condemn(self, failure: LedgerUnavailable) -> None:
+        """Nothing is written any more, for this reason; any thread may say so. A restart looks at the file anew."""
+        self._broken = failure
 
 
 def _spoils_all(error: Exception) -> bool:

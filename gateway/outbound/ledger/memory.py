@@ -79,10 +79,11 @@ class MemoryLedger:
             self._post(step, changes)
         await asyncio.sleep(0)
 
-    async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
+    async def read(self, run: str, after: int = 0, *, limit: int | None = None) -> Sequence[tuple[Record, bytes]]:
         """As `Ledger.read`."""
         self._check_available()
-        return [(decoded(body, link), body) for _, body, link, *_ in self._runs.get(run, [])[after:]]
+        until = None if limit is None else after + limit
+        return [(decoded(body, link), body) for _, body, link, *_ in self._runs.get(run, [])[after:until]]
 
     async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
         """As `Ledger.find`."""
@@ -130,6 +131,10 @@ class MemoryLedger:
     async def now(self) -> float:
         """As `Ledger.now`."""
         return time.time()
+
+    async def touch(self, *, store: bool) -> None:  # noqa: ARG002 - there is no disk
+        """As `Ledger.touch`."""
+        self._check_available()
 
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""

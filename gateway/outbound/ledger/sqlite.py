@@ -22,7 +22,7 @@ from gateway.model.record import Record
 from gateway.outbound.ledger import file
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
 from gateway.outbound.ledger.chain import UNOPENED, Entry, check_expected, check_holds, decoded, entries
-from gateway.outbound.ledger.faults import unavailable
+from gateway.outbound.ledger.faults import damaged, unavailable
 from gateway.outbound.ledger.schema import RARE, RARE_SQL
 from gateway.outbound.ledger.writer import Opened, Writer
 from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Occupied, Tracked
@@ -55,7 +55,7 @@ DELETE FROM accounts WHERE (account, unit) IN (
     WHERE until <= ? ORDER BY until, account, unit LIMIT ?
 )"""
 
-_READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq"
+_READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
 _PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
 _TRACKED = f"SELECT {_COLUMNS} FROM attempt ORDER BY position"  # noqa: S608
 _LOG = "SELECT position, run, seq, link, body FROM event WHERE position > ? ORDER BY position LIMIT ?"
@@ -67,6 +67,9 @@ WHERE NOT EXISTS (SELECT 1 FROM checkpoint WHERE size >= ?1)
 """
 _CHECKPOINTS = "SELECT size, place, peaks, at, note FROM checkpoint ORDER BY size DESC LIMIT ?"
 _PAYLOADS = "SELECT digest, body FROM payload WHERE digest > ? ORDER BY digest LIMIT ?"
+_TOUCH = "INSERT OR REPLACE INTO meta (key, value) VALUES ('touched', ?)"
+ROOM = 65_536
+"""Bytes that `touch` stores, always in the same place: more than most appends, so that these will fit as well."""
 _UNERASE = "DELETE FROM erased WHERE digest = ?"
 _NEWEST_RARE = f"""
 SELECT * FROM (
@@ -130,9 +133,9 @@ class SqliteLedger:
         """
         await self._writer.run(partial(_append, step, entries(step)))
 
-    async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
+    async def read(self, run: str, after: int = 0, *, limit: int | None = None) -> Sequence[tuple[Record, bytes]]:
         """As `Ledger.read`."""
-        rows = await self._rows(_READ, run, after)
+        rows = await self._rows(_READ, run, after, -1 if limit is None else limit)
         return [(decoded(body, link), body) for body, link in rows]
 
     async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
@@ -172,6 +175,10 @@ class SqliteLedger:
     async def now(self) -> float:
         """As `Ledger.now`: the machine's, which all who share the file are on."""
         return time.time()
+
+    async def touch(self, *, store: bool) -> None:
+        """As `Ledger.touch`. Without `store` a transaction is begun and ended, and nothing reaches the disk."""
+        await self._writer.run(_store if store else _nothing)
 
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""
@@ -225,7 +232,10 @@ class SqliteLedger:
             rows = await self._reader.execute_fetchall(sql, values)
         except sqlite3.Error as error:
             self._watch.check()
-            raise unavailable(self._path, error) from error
+            failure = unavailable(self._path, error)
+            if damaged(error):
+                self._writer.condemn(failure)
+            raise failure from error
         # After, not before: what was read then stood in the file that the others share.
         self._watch.check()
         return rows
@@ -318,6 +328,14 @@ def _track(tracked: Tracked, db: sqlite3.Connection) -> None:
         if holder is None:
             raise
         raise Occupied(holder) from None
+
+
+def _store(db: sqlite3.Connection) -> None:
+    db.execute(_TOUCH, (bytes(ROOM),))
+
+
+def _nothing(_: sqlite3.Connection) -> None:
+    """Whatever stands in the way of an append has shown itself: the lock, the file, its version."""
 
 
 def _change(sql: str, values: tuple[Any, ...], db: sqlite3.Connection) -> int:

@@ -72,6 +72,11 @@ class Writer:
         self._queue.put(Job(work, done))
         return await done
 
+    def condemn(self, failure: LedgerUnavailable) -> None:
+        """As `GroupCommit.condemn`."""
+        if self._group is not None:
+            self._group.condemn(failure)
+
     async def close(self) -> None:
         """All that was queued is done, the connection closed and the thread at its end."""
         if not self._closing:
