@@ -26,12 +26,12 @@ from gateway.outbound.clock import SystemClock
 from gateway.outbound.ids import id_maker
 from gateway.outbound.key_file import run_key
 from gateway.outbound.ledger import open_ledger
-from gateway.outbound.policy_files import load_folder, load_policy, starter_policy
+from gateway.outbound.policy_files import load_policy, starter_policy
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
 from gateway.outbound.watched import Watched
 from gateway.ports import Clock, Ledger
-from gateway.reload import Reload, Source, first
+from gateway.reload import Reload, Source, default_of, first, load_from
 from gateway.runtime import trace
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
@@ -39,6 +39,7 @@ from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, condition_trouble, surprises, unfit
 from gateway.runtime.recover import keep_sweeping
 from gateway.runtime.screen import Screen
+from gateway.runtime.sealing import UNSIGNED, Sealer, Sealing
 from gateway.settings import (
     ClientPatience,
     HttpUpstream,
@@ -82,6 +83,8 @@ class Plan:
     """Whether there is one client, over stdio."""
     session_idle_s: float = IDLE_S
     """After which a legacy session over HTTP has ended."""
+    sealing: Sealing = UNSIGNED
+    """How the ledger's checkpoints are made."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)
 
@@ -93,7 +96,7 @@ def plan_of(settings: Settings) -> Plan:
     """
     source: Source | None = None
     if settings.policies is not None:
-        policies, source = first(partial(_load, settings.policies, settings.workflow))
+        policies, source = first(partial(load_from, settings.policies, settings.workflow))
     else:
         starter = starter_policy(condition_trouble)
         policies = {starter.workflow: starter}
@@ -101,36 +104,13 @@ def plan_of(settings: Settings) -> Plan:
         ledger=settings.ledger,
         upstreams=specs_of(settings),
         policies=policies,
-        default=_default(settings.workflow, policies),
+        default=default_of(settings.workflow, policies),
         source=source,
         prefix=True,
+        sealing=settings.sealing,
         options=_options(settings.patience),
         session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
     )
-
-
-def _load(path: Path, workflow: str | None, watched: Watched) -> Mapping[str, Policy]:
-    """The policies of a folder, or the one of a file."""
-    if path.is_file():
-        one = load_policy(path, condition_trouble, watched)
-        policies = {one.workflow: one}
-    else:
-        policies = load_folder(path, condition_trouble, watched)
-    _ = _default(workflow, policies)
-    return policies
-
-
-def _default(workflow: str | None, policies: Mapping[str, Policy]) -> str:
-    """The workflow of a run that names none.
-
-    Raises: ValueError if there is none, or none to choose.
-    """
-    default = workflow or next(iter(policies))
-    if default not in policies or (workflow is None and len(policies) > 1):
-        listed = ", ".join(f"`{name}`" for name in policies)
-        lacks = f", and there is none that is named `{default}`" if default not in policies else ""
-        raise ValueError(f"`workflow:` names the policy of a run that names none{lacks}; there are {listed}")
-    return default
 
 
 def one_policy(path: Path) -> tuple[Policy, Source | None]:
@@ -205,6 +185,8 @@ class Gateway:
     book: Book
     reload: Reload
     screen: Screen
+    signed: bool = False
+    """Whether the ledger's checkpoints are."""
     traced: bool = False
     """Whether somebody is sent spans."""
     session_idle_s: float = IDLE_S
@@ -213,6 +195,8 @@ class Gateway:
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
         lines = [f"ledger {self.address}", f"policy {self.book.policies.current().policy.workflow}"]
+        if not self.signed:
+            lines.insert(1, "the ledger is not signed: whoever can write it can rewrite it (`seal:` in gateway.yaml)")
         for name, health in self.catalogue.health().items():
             if health["state"] == "healthy":
                 tools = f"{health['tools']} tool{'' if health['tools'] == 1 else 's'}"
@@ -292,16 +276,19 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
             catalogue.shown_anew("tools")
 
     reload = Reload(plan.source, book.policies, plan.clock, replaced)
+    sealer = Sealer(ledger, plan.clock, plan.sealing)
     keepers = [
+        asyncio.ensure_future(sealer.keep()),
         asyncio.ensure_future(reload.keep()),
         asyncio.ensure_future(engine.carrier.keep_leases()),
         asyncio.ensure_future(keep_sweeping(book, engine.carrier)),
     ]
     try:
-        yield Gateway(plan.ledger, catalogue, engine, book, reload, screen)
+        yield Gateway(plan.ledger, catalogue, engine, book, reload, screen, signed=plan.sealing.key is not None)
     finally:
         await engine.carrier.close()
         await _end(keepers)
+        await sealer.last()
 
 
 def _ledger_option(ledger: str) -> str:
