@@ -117,23 +117,28 @@ def growth(old: int, size: int) -> tuple[Range, ...]:
     return tuple(reversed(parts))
 
 
-def roots(parts: Iterable[Range], leaves: Iterable[bytes]) -> dict[Range, bytes]:
-    """The root of each of these parts, which do not overlap, from one pass over the log's leaves."""
-    found: dict[Range, bytes] = {}
-    waiting = sorted(parts, reverse=True)
-    tree = Tree()
-    for index, data in enumerate(leaves):
-        if not waiting:
-            break
-        start, end = waiting[-1]
-        if index >= start:
-            tree.add(data)
-        if index == end - 1:
-            found[waiting.pop()] = tree.root
-            tree = Tree()
-    if waiting:
-        raise ValueError("the log ends before what is to be proven of it")
-    return found
+class Parts:
+    """The roots of these parts of a log, which do not overlap, from one pass over its leaves."""
+
+    def __init__(self, parts: Iterable[Range]) -> None:
+        self.roots: dict[Range, bytes] = {}
+        """Of the parts that are complete."""
+        self._waiting = sorted(parts, reverse=True)
+        self._tree = Tree()
+        self._index = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing more need be read."""
+        return not self._waiting
+
+    def add(self, data: bytes) -> None:
+        """The next leaf."""
+        if self._waiting and self._index >= self._waiting[-1][0]:
+            self._tree.add(data)
+            if self._index == self._waiting[-1][1] - 1:
+                self.roots[self._waiting.pop()], self._tree = self._tree.root, Tree()
+        self._index += 1
 
 
 def included(data: bytes, index: int, size: int, proof: Sequence[bytes]) -> bytes:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.kernel import merkle
-from gateway.kernel.merkle import BadProof, Tree, check_grown, growth, included, path, roots
+from gateway.kernel.merkle import BadProof, Parts, Tree, check_grown, growth, included, path
 
 LEAVES = [sha256(b"%d" % number).digest() for number in range(70)]
 
@@ -63,8 +63,11 @@ def tree_of(leaves: list[bytes]) -> Tree:
 
 
 def proof(parts: tuple[merkle.Range, ...], leaves: list[bytes]) -> list[bytes]:
-    found = roots(parts, leaves)
-    return [found[part] for part in parts]
+    found = Parts(parts)
+    for data in leaves:
+        found.add(data)
+    assert found.complete
+    return [found.roots[part] for part in parts]
 
 
 @given(st.integers(0, len(LEAVES)))
@@ -161,8 +164,15 @@ def test_nothing_is_proven_of_what_is_not_there() -> None:
             growth(old, 3)
         with pytest.raises(BadProof):
             check_grown(old, b"", 3, b"", [])
-    with pytest.raises(ValueError, match="ends before"):
-        roots([(0, 4)], LEAVES[:3])
+
+
+def test_a_part_is_complete_with_its_last_leaf() -> None:
+    found = Parts([(1, 3)])
+    for data in LEAVES[:2]:
+        found.add(data)
+    assert (found.complete, found.roots) == (False, {})
+    found.add(LEAVES[2])
+    assert (found.complete, found.roots) == (True, {(1, 3): naive_root(LEAVES[1:3])})
 
 
 def test_the_parts_of_a_proof_never_overlap() -> None:
