@@ -1,6 +1,6 @@
 """A ledger that has every kind of event, made by the real engine; and what verifying it says."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -9,7 +9,7 @@ from gateway.kernel.approve import answer, resolve
 from gateway.model.alike import alike_digest
 from gateway.model.canonical import digest
 from gateway.model.events import Event, Who
-from gateway.model.note import Note
+from gateway.model.note import Note, read_note
 from gateway.model.principal import Parent
 from gateway.model.proposal import Proposal, Resume
 from gateway.model.run import Run
@@ -113,13 +113,7 @@ async def _decided(it: House) -> None:
 async def sealed(ledger: Ledger, key: SealKey | None = KEY) -> Note | None:
     """The ledger has a checkpoint over all that is in it."""
     made = await Sealer(ledger, world.ToldClock(), Sealing(key, signed_by)).seal()
-    return None if made is None else _note(made.note)
-
-
-def _note(text: str) -> Note:
-    from gateway.model.note import read_note  # noqa: PLC0415
-
-    return read_note(text)
+    return None if made is None else read_note(made.note)
 
 
 async def verified(ledger: Ledger, **wanted: Any) -> Report:
@@ -131,6 +125,3 @@ async def verified(ledger: Ledger, **wanted: Any) -> Report:
 def found(report: Report) -> list[tuple[str, str, str]]:
     """What is broken, and where."""
     return [(one.invariant, one.where, one.says) for one in report.breaches]
-
-
-Tamper = Callable[..., None]

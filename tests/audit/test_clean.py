@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.events import Event
@@ -15,9 +15,10 @@ from gateway.model.tool import Silence
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import NoSuchRun
-from gateway.runtime.audit import lines
+from gateway.runtime.audit import lines, whole
 from tests import world
 from tests.audit.ledgers import every_kind, found, sealed, verified
+from tests.kernel.made import MANY
 from tests.runtime.house import house
 from tests.runtime.test_explain import POLICY, calls, others, played
 
@@ -58,7 +59,7 @@ async def lived(mode: str, steps: list[tuple[Any, ...]]) -> None:
         assert report.not_judged == 0
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@MANY
 @given(st.sampled_from(["enforce", "observe"]), st.lists(calls | others, min_size=5, max_size=40))
 def test_whatever_happens_in_runs_their_ledger_is_clean(mode: str, steps: list[tuple[Any, ...]]) -> None:
     asyncio.run(lived(mode, steps))
@@ -100,11 +101,11 @@ async def test_a_ledger_larger_than_what_is_kept_in_memory_gives_the_same_report
         async with house(ledger) as it:
             await it.open(run)
             await it.call("write", {"n": 1}, run=run, deliver=False)
-    whole = await verified(ledger, keys=[])
+    all_kept = await verified(ledger, keys=[])
     monkeypatch.setattr(lines, "KEPT", kept)
     monkeypatch.setattr(whole, "RECORDS", 3)
     monkeypatch.setattr(whole, "PAYLOADS", 2)
     monkeypatch.setattr(whole, "ASKED", 1)
     part = await verified(ledger, keys=[])
-    assert part == whole
+    assert part == all_kept
     assert found(part) == []

@@ -1,113 +1,16 @@
-"""Whoever can write the file changes it, as they please; each time it is told what is broken, and where."""
+"""Whoever can write the file changes the log or its seals; each time it is told what is broken, and where."""
 
-import asyncio
-import json
-import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from gateway.kernel.merkle import Tree
-from gateway.model.note import Note, Signature, key_id, origin_of
+from gateway.model.note import Note, key_id, origin_of
 from gateway.model.record import link
 from gateway.outbound.ledger import open_sqlite
-from gateway.outbound.seal_keys import SealKey
-from gateway.runtime.audit import Report
-from tests.audit.ledgers import KEY, OTHER_KEY, every_kind, found, sealed, verified
-
-Tamper = Callable[[sqlite3.Connection], None]
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Note]:
-    """A ledger of every kind of event, sealed half-way and at its end, and its head."""
-    path = tmp_path_factory.mktemp("made") / "ledger.db"
-
-    async def make() -> Note:
-        ledger = await open_sqlite(path)
-        await every_kind(ledger)
-        head = await sealed(ledger)
-        await ledger.close()
-        assert head is not None
-        return head
-
-    head = asyncio.run(make())
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        _reseal(db, KEY, sizes=[20])
-    return path, head
-
-
-@pytest.fixture
-def path(made: tuple[Path, Note], tmp_path: Path) -> Path:
-    """A copy of it."""
-    return Path(shutil.copy(made[0], tmp_path / "ledger.db"))
-
-
-@pytest.fixture
-def head(made: tuple[Path, Note]) -> Note:
-    return made[1]
-
-
-@pytest.fixture
-def db(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(path, isolation_level=None)) as opened:
-        yield opened
-
-
-async def report_of(path: Path, **wanted: Any) -> Report:
-    ledger = await open_sqlite(path)
-    try:
-        with anyio.fail_after(20):
-            return await verified(ledger, **wanted)
-    finally:
-        await ledger.close()
-
-
-async def where(path: Path, **wanted: Any) -> list[tuple[str, str]]:
-    return [(number, place) for number, place, _ in found(await report_of(path, **wanted))]
-
-
-def _reseal(db: sqlite3.Connection, key: SealKey | None, sizes: list[int] | None = None) -> None:
-    """The log as it is now has these checkpoints beside those that there are; all of it, where none are said."""
-    rows = db.execute("SELECT position, link FROM event ORDER BY position").fetchall()
-    origin = origin_of(db.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone()[0])
-    tree = Tree()
-    for place, chained in rows:
-        tree.add(bytes.fromhex(chained))
-        if tree.size in (sizes or [len(rows)]):
-            note = Note(origin, tree.size, tree.root)
-            if key is not None:
-                signature = Signature(origin, key_id(origin, key.public), key.sign(note.text.encode()))
-                note = Note(origin, tree.size, tree.root, (signature,))
-            peaks = " ".join(peak.hex() for peak in tree.peaks)
-            row = tree.size, place, peaks, 0.0, str(note)
-            db.execute("INSERT OR REPLACE INTO checkpoint (size, place, peaks, at, note) VALUES (?, ?, ?, ?, ?)", row)
-
-
-def _rechained(db: sqlite3.Connection, run: str, seq: int, change: Callable[[dict[str, Any]], None]) -> None:
-    """That record says something else, and every later one of its run follows from it."""
-    chained = None
-    rows = db.execute("SELECT seq, body FROM event WHERE run = ? AND seq >= ? ORDER BY seq", (run, seq)).fetchall()
-    for number, body in rows:
-        record = json.loads(body)
-        if number == seq:
-            change(record["event"])
-        if chained is not None:
-            record["previous"] = chained
-        spelled = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-        chained = link(spelled)
-        values = spelled, chained, run, number
-        db.execute("UPDATE event SET body = ?, link = ? WHERE run = ? AND seq = ?", values)
-
-
-def _places(db: sqlite3.Connection, *records: tuple[str, int]) -> list[int]:
-    sql = "SELECT position FROM event WHERE run = ? AND seq = ?"
-    return [db.execute(sql, record).fetchone()[0] for record in records]
+from tests.audit.ledgers import KEY, OTHER_KEY, every_kind, found, sealed
+from tests.audit.tampered import places, rechained, report_of, reseal, where
 
 
 async def test_what_nobody_touched_is_clean(path: Path, head: Note) -> None:
@@ -120,7 +23,7 @@ async def test_what_nobody_touched_is_clean(path: Path, head: Note) -> None:
 
 
 async def test_one_byte_of_a_record(path: Path, db: sqlite3.Connection, head: Note) -> None:
-    (place,) = _places(db, ("run_1", 7))
+    (place,) = places(db, ("run_1", 7))
     (body,) = db.execute("SELECT body FROM event WHERE position = ?", (place,)).fetchone()
     db.execute("UPDATE event SET body = ? WHERE position = ?", (body.replace(b'"n"', b'"m"') or body, place))
     altered = bytearray(body)
@@ -135,8 +38,8 @@ async def test_one_byte_of_a_record(path: Path, db: sqlite3.Connection, head: No
     assert {one[0] for one in found(report)[1:]} <= {"I1", "I8", "I11", "I18"}
 
 
-async def test_two_records_of_one_run_that_changed_places(path: Path, db: sqlite3.Connection) -> None:
-    one, other = _places(db, ("run_1", 5), ("run_1", 6))
+async def test_two_records_of_one_run_that_changedplaces(path: Path, db: sqlite3.Connection) -> None:
+    one, other = places(db, ("run_1", 5), ("run_1", 6))
     db.execute("UPDATE event SET position = -1 WHERE position = ?", (one,))
     db.execute("UPDATE event SET position = ? WHERE position = ?", (one, other))
     db.execute("UPDATE event SET position = ? WHERE position = -1", (other,))
@@ -148,8 +51,8 @@ async def test_two_records_of_one_run_that_changed_places(path: Path, db: sqlite
     ]
 
 
-async def test_two_records_of_two_runs_that_changed_places(path: Path, db: sqlite3.Connection, head: Note) -> None:
-    one, other = _places(db, ("run_2", 3), ("run_3", 1))
+async def test_two_records_of_two_runs_that_changedplaces(path: Path, db: sqlite3.Connection, head: Note) -> None:
+    one, other = places(db, ("run_2", 3), ("run_3", 1))
     db.execute("UPDATE event SET position = -1 WHERE position = ?", (one,))
     db.execute("UPDATE event SET position = ? WHERE position = ?", (one, other))
     db.execute("UPDATE event SET position = ? WHERE position = -1", (other,))
@@ -167,7 +70,7 @@ async def test_the_newest_record(path: Path, db: sqlite3.Connection, head: Note)
 
 
 async def test_a_record_in_the_middle(path: Path, db: sqlite3.Connection) -> None:
-    (place,) = _places(db, ("run_1", 8))
+    (place,) = places(db, ("run_1", 8))
     db.execute("DELETE FROM event WHERE run = 'run_1' AND seq = 8")
     report = await report_of(path)
     assert found(report)[0] == (
@@ -199,7 +102,7 @@ async def test_a_whole_run(path: Path, db: sqlite3.Connection, head: Note) -> No
 
 async def test_a_record_under_the_name_of_another_run(path: Path, db: sqlite3.Connection) -> None:
     db.execute("UPDATE event SET run = 'run_9' WHERE run = 'run_3' AND seq = 1")
-    (place,) = _places(db, ("run_9", 1))
+    (place,) = places(db, ("run_9", 1))
     assert found(await report_of(path))[0] == (
         "I1",
         "run_9#1",
@@ -210,7 +113,7 @@ async def test_a_record_under_the_name_of_another_run(path: Path, db: sqlite3.Co
 @pytest.mark.parametrize(("stored", "says"), [("no hash", "its link is no hash"), ("00" * 32, None)])
 async def test_a_link(path: Path, db: sqlite3.Connection, stored: str, says: str | None) -> None:
     db.execute("UPDATE event SET link = ? WHERE run = 'run_2' AND seq = 1", (stored,))
-    (place,) = _places(db, ("run_2", 1))
+    (place,) = places(db, ("run_2", 1))
     expected = [("I1", f"place {place}", says)] if says else []
     altered = ("I1", "run_2#1", f"its bytes, at place {place}, are not those that were recorded")
     assert found(await report_of(path))[: len(expected) + 1] == [*expected, altered]
@@ -218,7 +121,7 @@ async def test_a_link(path: Path, db: sqlite3.Connection, stored: str, says: str
 
 async def test_bytes_that_are_no_record(path: Path, db: sqlite3.Connection) -> None:
     db.execute("UPDATE event SET body = ?, link = ? WHERE run = 'run_2' AND seq = 1", (b"{}", link(b"{}")))
-    (place,) = _places(db, ("run_2", 1))
+    (place,) = places(db, ("run_2", 1))
     assert found(await report_of(path))[0] == ("I1", "run_2#1", f"what stands at place {place} is no record")
 
 
@@ -230,7 +133,7 @@ def _cheaper(event: dict[str, Any]) -> None:
 
 
 async def test_a_run_that_was_rewritten_whole_differs_from_its_checkpoint(path: Path, db: sqlite3.Connection) -> None:
-    _rechained(db, "run_1", 1, _cheaper)
+    rechained(db, "run_1", 1, _cheaper)
     report = await report_of(path)
     assert found(report) == [
         ("I1", "checkpoint 20", "records 1 to 20, places 1 to 20, are not what was sealed"),
@@ -239,19 +142,19 @@ async def test_a_run_that_was_rewritten_whole_differs_from_its_checkpoint(path: 
 
 
 async def test_one_that_was_sealed_anew_without_the_key_is_not_signed(path: Path, db: sqlite3.Connection) -> None:
-    _rechained(db, "run_1", 1, _cheaper)
+    rechained(db, "run_1", 1, _cheaper)
     db.execute("DELETE FROM checkpoint")
     assert await where(path) == [("I1", "checkpoints")]
-    _reseal(db, None)
+    reseal(db, None)
     assert await where(path) == [("I1", "checkpoints")]
 
 
 async def test_one_that_was_sealed_anew_with_the_key_differs_from_the_head(
     path: Path, db: sqlite3.Connection, head: Note
 ) -> None:
-    _rechained(db, "run_1", 1, _cheaper)
+    rechained(db, "run_1", 1, _cheaper)
     db.execute("DELETE FROM checkpoint")
-    _reseal(db, KEY)
+    reseal(db, KEY)
     assert found(await report_of(path)) == []  # whoever has the key, and no head stands outside, can do this
     says = f"the first {head.size} records are not those that the head was made over"
     assert found(await report_of(path, head=head)) == [("I1", "head", says)]
@@ -302,7 +205,7 @@ async def test_a_checkpoint_that_was_changed(
 
 
 async def test_a_signature_that_is_forged(path: Path, db: sqlite3.Connection) -> None:
-    _reseal(db, KEY, sizes=[10, 30])
+    reseal(db, KEY, sizes=[10, 30])
     note = db.execute("SELECT note FROM checkpoint WHERE size = 10").fetchone()[0]
     signature = note.rpartition(" ")[2]
     (other,) = db.execute("SELECT note FROM checkpoint WHERE size = 30").fetchone()
@@ -311,7 +214,7 @@ async def test_a_signature_that_is_forged(path: Path, db: sqlite3.Connection) ->
 
 
 async def test_a_checkpoint_that_another_key_signed(path: Path, db: sqlite3.Connection, head: Note) -> None:
-    _reseal(db, OTHER_KEY, sizes=[10])
+    reseal(db, OTHER_KEY, sizes=[10])
     other = key_id(head.origin, OTHER_KEY.public).hex()
     assert found(await report_of(path)) == [("I1", "checkpoint 10", f"it is signed by another key, {other}")]
     assert found(await report_of(path, keys=[KEY.public, OTHER_KEY.public])) == []  # after a rotation
@@ -339,96 +242,3 @@ async def test_a_head_that_is_not_signed(path: Path, head: Note) -> None:
     bare = Note(head.origin, head.size, head.root)
     assert found(await report_of(path, head=bare)) == [("I1", "head", "it is not signed by any of the keys")]
     assert found(await report_of(path, head=bare, keys=[])) == []
-
-
-# --- what stands beside the log -------------------------------------------------------------------------------------
-
-
-async def test_a_payload_that_was_changed(path: Path, db: sqlite3.Connection) -> None:
-    (digest,) = db.execute("SELECT digest FROM payload WHERE body = ?", (b'{"n":9}',)).fetchone()
-    db.execute("UPDATE payload SET body = ? WHERE digest = ?", (b'{"n":8}', digest))
-    report = await report_of(path, judge=False)
-    assert found(report) == [("I10", digest, "the stored payload is not the one of that digest")]
-
-
-async def test_a_payload_that_is_gone_and_one_that_was_erased(path: Path, db: sqlite3.Connection) -> None:
-    (digest,) = db.execute("SELECT digest FROM payload WHERE body = ?", (b'{"n":9}',)).fetchone()
-    db.execute("DELETE FROM payload WHERE digest = ?", (digest,))
-    assert found(await report_of(path)) == [("I10", "run_3#2", f"the payload {digest} that it cites is gone")]
-    db.execute("INSERT INTO erased VALUES (?, 0.0)", (digest,))
-    report = await report_of(path)
-    assert (found(report), report.erased, report.not_judged) == ([], 1, 1)
-
-
-async def test_a_payload_that_nothing_cites_is_noted(path: Path) -> None:
-    ledger = await open_sqlite(path)
-    from gateway.model.canonical import digest_bytes  # noqa: PLC0415
-
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("INSERT INTO payload VALUES (?, ?)", (digest_bytes(b"{}", ledger.salt), b"{}"))
-    report = await verified(ledger)
-    assert (found(report), report.uncited) == ([], 1)
-    await ledger.close()
-
-
-async def test_the_level_of_an_account(path: Path, db: sqlite3.Connection) -> None:
-    account, unit, level = db.execute("SELECT account, unit, level FROM accounts WHERE until IS NULL").fetchone()
-    db.execute("UPDATE accounts SET level = level - 1 WHERE account = ? AND unit = ?", (account, unit))
-    says = f"it stands at {level - 1} {unit}, and the log makes it {level}"
-    assert found(await report_of(path)) == [("I11", f"account {account}", says)]
-    db.execute("DELETE FROM accounts WHERE account = ? AND unit = ?", (account, unit))
-    says = f"it stands at 0 {unit}, and the log makes it {level}"
-    assert found(await report_of(path)) == [("I11", f"account {account}", says)]
-
-
-@pytest.mark.parametrize(
-    ("sql", "number", "says"),
-    [
-        (
-            "DELETE FROM attempt WHERE attempt = 'run_3.2'",
-            "I8",
-            "the log has it as unknown, and it is not listed, so nobody would settle it",
-        ),
-        (
-            "UPDATE attempt SET state = 'open' WHERE attempt = 'run_3.2'",
-            "I18",
-            "it is listed as open, and by the log it is unknown",
-        ),
-        (
-            "UPDATE attempt SET hold = NULL WHERE attempt = 'run_3.2'",
-            "I18",
-            "it is listed with another hold or run, and by the log it is unknown",
-        ),
-        (
-            "INSERT INTO attempt (attempt, run, state, owner, lease_until) VALUES ('run_3.1', 'run_3', 'open', '', 0)",
-            "I18",
-            "it is listed as open, and by the log it is settled",
-        ),
-    ],
-)
-async def test_the_list_of_what_is_not_settled(
-    path: Path, db: sqlite3.Connection, sql: str, number: str, says: str
-) -> None:
-    db.execute(sql)
-    name = "run_3.1" if "run_3.1" in sql else "run_3.2"
-    assert found(await report_of(path)) == [(number, f"attempt {name}", says)]
-
-
-# --- what was recorded, and means another thing ---------------------------------------------------------------------
-
-
-def _elsewhere(event: dict[str, Any]) -> None:
-    event["phase"] = "made"
-
-
-async def test_an_intent_that_was_rewritten_is_no_longer_what_its_checks_allowed(
-    path: Path, db: sqlite3.Connection
-) -> None:
-    _rechained(db, "run_2", 2, _elsewhere)
-    db.execute("DELETE FROM checkpoint")
-    _reseal(db, KEY)
-    assert [(number, place) for number, place, _ in found(await report_of(path, judge=True))] == [
-        ("I17", "run_2#2"),
-        ("I17", "run_2#2"),
-        ("I17", "run_2#2"),
-    ]
