@@ -37,7 +37,7 @@ def told(report: Report, now: datetime, *, keys: bool) -> Iterator[Text]:
         yield _line("judged", f"{_many(report.judged, 'verdict')} again{lacking}")
     if report.unknown:
         name, since = report.unknown[0]
-        yield _line("open", f"{_many(len(report.unknown), 'attempt')}, the oldest {name}, {ago(since, now)}")
+        yield _line("unsettled", f"{_many(len(report.unknown), 'attempt')}, the oldest {name}, {ago(since, now)}")
     yield Text()
     if not report.count:
         yield Text("clean", style="bold green")
