@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from gateway.cli.commands import app
 from gateway.cli.verified import exit_code
 from gateway.model.note import Note, key_id
-from gateway.model.record import utc
+from gateway.model.record import link, utc
 from gateway.outbound.head_file import HeadFile
 from gateway.outbound.ledger import open_ledger
 from gateway.runtime.audit import Report
@@ -183,8 +183,6 @@ def test_a_record_of_a_newer_version_is_not_guessed_at(tmp_path: Path, ledger: P
     path.write_bytes(ledger.read_bytes())
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         (body,) = db.execute("SELECT body FROM event WHERE run = 'run_2' AND seq = 1").fetchone()
-        from gateway.model.record import link  # noqa: PLC0415
-
         newer = body.replace(b'"schema_version":1', b'"schema_version":2').replace(b"run.opened", b"run.unheard")
         db.execute("UPDATE event SET body = ?, link = ? WHERE run = 'run_2' AND seq = 1", (newer, link(newer)))
     told = run("verify", "--ledger", path)
