@@ -17,6 +17,7 @@ from gateway.cli.runs import AS_JSON
 from gateway.cli.verified import BROKEN, UNREADABLE, exit_code, proven, told
 from gateway.kernel.merkle import BadProof
 from gateway.model.canonical import NotStrictJson, parse
+from gateway.model.note import verifier_key
 from gateway.outbound.cited import CitedOnDisk
 from gateway.outbound.head_file import BadHead, HeadFile
 from gateway.outbound.seal_keys import BadKey, public_key, signed_by
@@ -73,7 +74,8 @@ def verify(
     report = _report(ledger, keys, kept, judge=judge)
     now = datetime.now(UTC)
     if as_json:
-        typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
+        known = [verifier_key(report.origin, one) for one in keys]
+        typer.echo(json.dumps({**report.as_json(), "keys": known}, ensure_ascii=False))
     else:
         for line in told(report, now, keys=bool(keys)):
             console.print(line, soft_wrap=True, highlight=False)

@@ -25,8 +25,8 @@ MANY = 5_000
 """Records that do not wait so long."""
 LOOK_S = 5.0
 """Between looks at how many wait; one costs a read of one row."""
-BATCH = 500
-"""Links that are taken before the event loop has its turn again: about a millisecond."""
+BATCH = 250
+"""Links that are taken before the event loop has its turn again: less than a millisecond."""
 LAST_S = 0.5
 """How long an orderly end waits for the last checkpoint."""
 _BACK = 20

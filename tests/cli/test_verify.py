@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from gateway.cli.commands import app
 from gateway.cli.verified import exit_code
-from gateway.model.note import Note, key_id
+from gateway.model.note import Note, key_id, verifier_key
 from gateway.model.record import link, utc
 from gateway.outbound.head_file import HeadFile
 from gateway.outbound.ledger import open_ledger
@@ -96,9 +96,10 @@ BROKEN: 2 findings
 
 
 def test_a_machine_gets_the_same(ledger: Path, broken: Path) -> None:
-    clean = run("verify", "--ledger", ledger, "--json")
+    clean = run("verify", "--ledger", ledger, "--key", PUBLIC, "--json")
     assert clean.exit_code == 0
     told = json.loads(clean.output)
+    assert told["keys"] == [verifier_key(told["origin"], KEY.public)]
     assert (told["broken"], told["breaches"], told["runs"]) == (0, [], 3)
     assert [one["attempt"] for one in told["unknown"]] == ["run_3.2"]
     bad = run("verify", "--ledger", broken, "--json")

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gateway.model.record import link
+from gateway.model.record import decode, encode, link
 from gateway.outbound.ledger import open_sqlite, schema
 from gateway.ports import LedgerUnavailable, NotOurLedger
 from tests import world
@@ -78,6 +78,12 @@ async def test_it_opens_and_is_as_if_made_today_and_nothing_that_was_recorded_is
     with opened(path) as db:
         assert schema.version(db) == schema.VERSION
         assert db.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone() == (b"%d" % schema.VERSION,)
+
+
+def test_every_record_in_it_is_spelled_as_it_was(path: Path) -> None:
+    with opened(path) as db:
+        bodies = [body for (body,) in db.execute("SELECT body FROM event ORDER BY position")]
+    assert [encode(decode(body)) for body in bodies] == bodies
 
 
 async def test_what_is_in_it_verifies_and_its_chain_goes_on(path: Path) -> None:
