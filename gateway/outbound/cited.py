@@ -40,5 +40,5 @@ class CitedOnDisk:
         return int(count)
 
     def close(self) -> None:
-        """The file is gone."""
+        """As `Cited.close`; the file is gone."""
         self._db.close()

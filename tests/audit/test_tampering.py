@@ -1,5 +1,6 @@
 """Whoever can write the file changes the log or its seals; each time it is told what is broken, and where."""
 
+import random
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from gateway.model.note import Note, key_id, origin_of
 from gateway.model.record import link
 from gateway.outbound.ledger import open_sqlite
-from tests.audit.ledgers import KEY, OTHER_KEY, every_kind, found, sealed
+from tests.audit.ledgers import KEY, OTHER_KEY, every_kind, found, sealed, verified
 from tests.audit.tampered import places, rechained, report_of, reseal, where
 
 
@@ -123,6 +124,21 @@ async def test_bytes_that_are_no_record(path: Path, db: sqlite3.Connection) -> N
     db.execute("UPDATE event SET body = ?, link = ? WHERE run = 'run_2' AND seq = 1", (b"{}", link(b"{}")))
     (place,) = places(db, ("run_2", 1))
     assert found(await report_of(path))[0] == ("I1", "run_2#1", f"what stands at place {place} is no record")
+
+
+async def test_any_byte_of_any_record(path: Path, db: sqlite3.Connection) -> None:
+    chosen, clean = random.Random(5), []  # noqa: S311 - the same bytes each time
+    ledger = await open_sqlite(path)
+    for place, body in db.execute("SELECT position, body FROM event ORDER BY position").fetchall():
+        altered = bytearray(body)
+        altered[chosen.randrange(len(body))] ^= 1 << chosen.randrange(8)
+        db.execute("UPDATE event SET body = ? WHERE position = ?", (bytes(altered), place))
+        report = await verified(ledger, judge=False)
+        clean += [place] if f"place {place}," not in str(found(report)) else []
+        db.execute("UPDATE event SET body = ? WHERE position = ?", (body, place))
+    assert clean == []
+    assert found(await verified(ledger)) == []
+    await ledger.close()
 
 
 # --- history that was rewritten with all its links ------------------------------------------------------------------

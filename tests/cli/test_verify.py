@@ -191,6 +191,28 @@ def test_a_record_of_a_newer_version_is_not_guessed_at(tmp_path: Path, ledger: P
     assert (told.exit_code, told.output) == (2, f"counterfoil: {says}\n")
 
 
+def test_a_page_that_is_damaged_never_passes_for_a_clean_ledger(tmp_path: Path, ledger: Path) -> None:
+    whole, path, size = ledger.read_bytes(), tmp_path / "damaged.db", 4096
+    ended = {}
+    for start in range(size, len(whole), size):
+        path.write_bytes(whole[:start] + b"\xaa" * size + whole[start + size :])
+        told = run("verify", "--ledger", path, "--key", PUBLIC, "--head", ledger.with_name("head"))
+        assert told.exception is None or isinstance(told.exception, SystemExit), told.exception
+        ended[start // size + 1] = told.exit_code
+        for more in ("-wal", "-shm"):
+            path.with_name(path.name + more).unlink(missing_ok=True)
+    with closing(sqlite3.connect(ledger)) as db:
+        used = pages_of(db, "event", "payload", "accounts", "attempt", "checkpoint", "meta")
+    assert {page: code for page, code in ended.items() if page in used and code not in {1, 2}} == {}
+    assert set(ended.values()) <= {0, 1, 2}
+
+
+def pages_of(db: sqlite3.Connection, *tables: str) -> set[int]:
+    """Where these tables begin."""
+    marks = ", ".join("?" * len(tables))
+    return {page for (page,) in db.execute(f"SELECT rootpage FROM sqlite_master WHERE name IN ({marks})", tables)}  # noqa: S608
+
+
 # --- one record -----------------------------------------------------------------------------------------------------
 
 

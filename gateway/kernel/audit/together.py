@@ -100,17 +100,14 @@ class Together:
 
     def _post(self, step: Step, posting: Posting) -> Iterator[Breach]:
         account = posting.account, posting.unit
-        if account not in self._ends:
-            self._ends[account] = posting.until
-        else:
-            known = self._ends[account]
-            self._ends[account] = None if known is None or posting.until is None else max(known, posting.until)
+        known = self._ends.get(account, posting.until)
+        until = None if known is None or posting.until is None else max(known, posting.until)
+        if until is not None and (account not in self._ends or until != known):
+            heappush(self._order, (until, *account))
+        self._ends[account] = until
         level = self.levels[account] = self.levels.get(account, 0) + posting.amount
         if self.stood is not None:
             self.stood.setdefault(account, set()).update((level - posting.amount, level))
-        until = self._ends[account]
-        if until is not None:
-            heappush(self._order, (until, *account))
         if posting.limit is not None and posting.amount > 0 and level > posting.limit:
             says = f"with it `{posting.account}` stands at {level} {posting.unit} of {posting.limit}"
             yield Breach("I11", step.record.id, says)

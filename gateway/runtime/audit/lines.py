@@ -11,8 +11,8 @@ from gateway.model.record import GENESIS, link
 from gateway.model.run import Run
 from gateway.ports import Ledger, LedgerUnavailable
 
-KEPT = 50_000
-"""Records whose runs are kept: some 60 MB."""
+KEPT = 200_000
+"""Records whose runs are kept, in some 200 MB. With few, runs that go on side by side are read again and again."""
 
 
 ALL = 2**63

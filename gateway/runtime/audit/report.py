@@ -35,6 +35,10 @@ class Cited(Protocol):
         """How many are stored and cited nowhere."""
         ...
 
+    def close(self) -> None:
+        """It is not asked any more."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -81,7 +85,7 @@ class Report:
     unknown: list[tuple[str, datetime]] = field(default_factory=list)
     """Attempts whose outcome is not known, or that are still open, with when they were intended; oldest first."""
     root: str = ""
-    """Of all that was read, in hex."""
+    """Of the log up to where it stood at the start, in hex."""
     breaches: list[Breach] = field(default_factory=list)
     """The first of them, in the order in which they were found."""
     count: int = 0

@@ -12,7 +12,7 @@ from gateway.kernel.audit import Account, Breach, Expected, Together
 from gateway.model.canonical import Digest, digest_bytes
 from gateway.model.note import origin_of
 from gateway.ports import Ledger, Tracked
-from gateway.runtime.audit.report import Report, Wanted
+from gateway.runtime.audit.report import Cited, Report, Wanted
 from gateway.runtime.audit.seals import Seals
 from gateway.runtime.audit.walk import Walk
 
@@ -31,24 +31,27 @@ async def verify(ledger: Ledger, wanted: Wanted) -> Report:
 
     Raises: Unreadable, LedgerUnavailable.
     """
-    report = Report(origin_of(ledger.salt))
-    return await _Verifying(ledger, wanted, report).all()
+    report, cited = Report(origin_of(ledger.salt)), wanted.cited()
+    try:
+        return await _Verifying(ledger, wanted, report, cited).all()
+    finally:
+        cited.close()
 
 
 class _Verifying:
-    def __init__(self, ledger: Ledger, wanted: Wanted, report: Report) -> None:
+    def __init__(self, ledger: Ledger, wanted: Wanted, report: Report, cited: Cited) -> None:
         self._ledger = ledger
         self._wanted = wanted
         self._report = report
-        self._cited = wanted.cited()
+        self._cited = cited
         self._together = Together()
         self._seals = Seals(ledger, wanted, report)
-        self._walk = Walk(ledger, wanted, report, self._together, self._cited)
+        self._walk = Walk(ledger, wanted, report, self._together, cited)
 
     async def all(self) -> Report:
         """The report."""
         self._tell(await self._seals.read())
-        end = await self._log(0, await self._ledger.closed())
+        end = await self._log(await self._ledger.closed())
         self._tell(self._seals.end())
         await self._payloads()
         await self._tables(end)
@@ -62,8 +65,9 @@ class _Verifying:
         for breach in found:
             self._report.broken(breach)
 
-    async def _log(self, after: int, end: int) -> int:
+    async def _log(self, end: int) -> int:
         """The place of the last record that was read."""
+        after = 0
         while after < end:
             batch = [one for one in await self._ledger.log(after, limit=RECORDS) if one.place <= end]
             if not batch:
@@ -74,6 +78,17 @@ class _Verifying:
             after = batch[-1].place
             self._wanted.progress(after, end)
         return after
+
+    async def _meanwhile(self, after: int) -> None:
+        """What was appended since, all of it that can be seen: the tables may say it already."""
+        self._walk.meanwhile()
+        full = True
+        while full:
+            batch = await self._ledger.log(after, limit=RECORDS)
+            for one in batch:
+                await self._walk.take(one)
+                after = one.place
+            full = len(batch) == RECORDS
 
     # --- payloads ---------------------------------------------------------------------------------------------------
 
@@ -106,8 +121,7 @@ class _Verifying:
         found: dict[Account, int] = {}
         for batch in _batched(sorted({account for account, _ in levels})):
             found |= await self._ledger.levels(batch)
-        self._walk.meanwhile()
-        await self._log(end, await self._ledger.closed())
+        await self._meanwhile(end)
         lost = {name for name, one in (before | listed).items() if one.run in self._walk.lost}
         for name in sorted((before.keys() | listed.keys()) - self._walk.moved - lost):
             self._listed(name, before.get(name), listed.get(name))
