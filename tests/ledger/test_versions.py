@@ -141,11 +141,12 @@ async def test_one_of_a_newer_version_is_refused_and_left_as_it_is(path: Path) -
     assert path.read_bytes() == before
 
 
-async def test_a_record_of_a_newer_version_is_not_read_as_another(path: Path) -> None:
+@pytest.mark.parametrize("change", [(b'"goal":', b'"purpose":'), (b'"schema_version":1', b'"schema_version":2')])
+async def test_a_record_of_a_newer_version_is_not_read_as_another(path: Path, change: tuple[bytes, bytes]) -> None:
     ledger = await open_sqlite(path)
     with opened(path) as db:
         (body,) = db.execute("SELECT body FROM event WHERE run = 'run_2' AND seq = 1").fetchone()
-        newer = body.replace(b'"goal":', b'"purpose":')
+        newer = body.replace(*change)
         db.execute("UPDATE event SET body = ?, link = ? WHERE run = 'run_2' AND seq = 1", (newer, link(newer)))
     with pytest.raises(LedgerUnavailable) as raised:
         await ledger.read("run_2")
