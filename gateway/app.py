@@ -18,18 +18,19 @@ from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.key_file import run_key
 from gateway.outbound.ledger import open_ledger
-from gateway.outbound.policy_files import load_folder, load_policy, starter_policy
+from gateway.outbound.policy_files import load_policy, starter_policy
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
 from gateway.outbound.watched import Watched
 from gateway.ports import Clock, Ledger
-from gateway.reload import Reload, Source, first
+from gateway.reload import Reload, Source, default_of, first, load_from
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, condition_trouble, surprises, unfit
 from gateway.runtime.recover import Recovery
 from gateway.runtime.screen import Screen
+from gateway.runtime.sealing import UNSIGNED, Sealer, Sealing
 from gateway.settings import (
     ClientPatience,
     HttpUpstream,
@@ -72,6 +73,8 @@ class Plan:
     """Whether there is one client, over stdio."""
     session_idle_s: float = IDLE_S
     """After which a legacy session over HTTP has ended."""
+    sealing: Sealing = UNSIGNED
+    """How the ledger's checkpoints are made."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)
 
@@ -83,7 +86,7 @@ def plan_of(settings: Settings) -> Plan:
     """
     source: Source | None = None
     if settings.policies is not None:
-        policies, source = first(partial(_load, settings.policies, settings.workflow))
+        policies, source = first(partial(load_from, settings.policies, settings.workflow))
     else:
         starter = starter_policy(condition_trouble)
         policies = {starter.workflow: starter}
@@ -91,36 +94,13 @@ def plan_of(settings: Settings) -> Plan:
         ledger=settings.ledger,
         upstreams=specs_of(settings),
         policies=policies,
-        default=_default(settings.workflow, policies),
+        default=default_of(settings.workflow, policies),
         source=source,
         prefix=True,
+        sealing=settings.sealing,
         options=_options(settings.patience),
         session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
     )
-
-
-def _load(path: Path, workflow: str | None, watched: Watched) -> Mapping[str, Policy]:
-    """The policies of a folder, or the one of a file."""
-    if path.is_file():
-        one = load_policy(path, condition_trouble, watched)
-        policies = {one.workflow: one}
-    else:
-        policies = load_folder(path, condition_trouble, watched)
-    _ = _default(workflow, policies)
-    return policies
-
-
-def _default(workflow: str | None, policies: Mapping[str, Policy]) -> str:
-    """The workflow of a run that names none.
-
-    Raises: ValueError if there is none, or none to choose.
-    """
-    default = workflow or next(iter(policies))
-    if default not in policies or (workflow is None and len(policies) > 1):
-        listed = ", ".join(f"`{name}`" for name in policies)
-        lacks = f", and there is none that is named `{default}`" if default not in policies else ""
-        raise ValueError(f"`workflow:` names the policy of a run that names none{lacks}; there are {listed}")
-    return default
 
 
 def one_policy(path: Path) -> tuple[Policy, Source | None]:
@@ -198,6 +178,8 @@ class Gateway:
     recovery: Recovery
     clock_ahead_s: float = 0.0
     """How far the ledger's time was before its clock at the start."""
+    signed: bool = False
+    """Whether the ledger's checkpoints are."""
     traced: bool = False
     """Whether somebody is sent spans."""
     session_idle_s: float = IDLE_S
@@ -208,6 +190,8 @@ class Gateway:
         lines = [f"ledger {self.address}", f"policy {self.book.policies.current().policy.workflow}"]
         if self.clock_ahead_s > CLOCK_BACK_S:
             lines.append(f"the clock was set back by {self.clock_ahead_s:.0f} s: the ledger's time goes on from before")
+        if not self.signed:
+            lines.insert(1, "the ledger is not signed: whoever can write it can rewrite it (`seal:` in gateway.yaml)")
         for name, health in self.catalogue.health().items():
             if health["state"] == "healthy":
                 tools = f"{health['tools']} tool{'' if health['tools'] == 1 else 's'}"
@@ -293,18 +277,24 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
 
     reload = Reload(plan.source, book.policies, clock, replaced)
     recovery = Recovery(book, engine, catalogue)
+    sealer = Sealer(ledger, clock, plan.sealing)
     keepers = [
         asyncio.ensure_future(clock.keep(ledger)),
+        asyncio.ensure_future(sealer.keep()),
         asyncio.ensure_future(reload.keep()),
         asyncio.ensure_future(engine.carrier.keep_leases()),
         asyncio.ensure_future(recovery.keep()),
         asyncio.ensure_future(book.health.keep(ledger)),
     ]
     try:
-        yield Gateway(plan.ledger, catalogue, engine, book, reload, screen, recovery, clock.ahead_s)
+        signed = plan.sealing.key is not None
+        yield Gateway(
+            plan.ledger, catalogue, engine, book, reload, screen, recovery, clock_ahead_s=clock.ahead_s, signed=signed
+        )
     finally:
         await engine.carrier.close()
         await _end(keepers)
+        await sealer.last()
 
 
 def _ledger_option(ledger: str) -> str:

@@ -11,14 +11,16 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from gateway.model.policy import Policy
 from gateway.model.record import utc
+from gateway.outbound.policy_files import load_folder, load_policy
 from gateway.outbound.watched import Looks, Watched
 from gateway.ports import Clock
 from gateway.runtime.cases import wrong_cases
-from gateway.runtime.policies import Policies, Prepared
+from gateway.runtime.policies import Policies, Prepared, condition_trouble
 
 LOOK_S = 2.0
 """Between two looks."""
@@ -48,6 +50,30 @@ def first(load: Load) -> tuple[Mapping[str, Policy], Source]:
     """
     read = Watched()
     return load(read), Source(load, read)
+
+
+def load_from(path: Path, workflow: str | None, watched: Watched) -> Mapping[str, Policy]:
+    """The policies of a folder, or the one of a file."""
+    if path.is_file():
+        one = load_policy(path, condition_trouble, watched)
+        policies = {one.workflow: one}
+    else:
+        policies = load_folder(path, condition_trouble, watched)
+    _ = default_of(workflow, policies)
+    return policies
+
+
+def default_of(workflow: str | None, policies: Mapping[str, Policy]) -> str:
+    """The workflow of a run that names none.
+
+    Raises: ValueError if there is none, or none to choose.
+    """
+    default = workflow or next(iter(policies))
+    if default not in policies or (workflow is None and len(policies) > 1):
+        listed = ", ".join(f"`{name}`" for name in policies)
+        lacks = f", and there is none that is named `{default}`" if default not in policies else ""
+        raise ValueError(f"`workflow:` names the policy of a run that names none{lacks}; there are {listed}")
+    return default
 
 
 class Reload:

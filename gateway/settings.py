@@ -18,7 +18,9 @@ from pydantic import Field, SecretStr
 from gateway.model.flaws import Place, texts
 from gateway.model.policy import NAME_PATTERN, Name
 from gateway.outbound.file_models import read_as
+from gateway.outbound.head_file import HeadFile
 from gateway.outbound.references import BadReference, expand
+from gateway.outbound.seal_keys import BadKey, seal_key, signed_by
 from gateway.outbound.server_entries import (
     ADDRESSES,
     SSE_TYPES,
@@ -29,6 +31,7 @@ from gateway.outbound.server_entries import (
     in_use,
 )
 from gateway.outbound.yaml_files import Document, Problem, Problems, read
+from gateway.runtime.sealing import EVERY_S, UNSIGNED, Sealing
 
 DEFAULT_PORT = 8321
 MIN_KEY_LENGTH = 32
@@ -118,6 +121,8 @@ class Settings:
     session_idle_s: float | None
     """After which the session of a client of the older era has ended, with its connections; None: as is usual."""
     upstreams: tuple[Upstream, ...]
+    sealing: Sealing = UNSIGNED
+    """How the ledger's checkpoints are made."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -171,12 +176,19 @@ class _RunTokens(FilePart):
     key: str
 
 
+class _Seal(FilePart):
+    key: str | None = None
+    head: str | None = None
+    every_s: float | None = Field(default=None, ge=1, le=86_400)
+
+
 class _File(FilePart):
     listen: _Listen = _Listen()
     ledger: str | None = None
     policies: str | None = None
     workflow: Name | None = None
     run_tokens: _RunTokens | None = None
+    seal: _Seal | None = None
     patience: _Patience = _Patience()
     sessions: _Sessions = _Sessions()
     upstreams: dict[str, UpstreamEntry] = Field(default={})
@@ -185,7 +197,7 @@ class _File(FilePart):
 
 _PATTERNS = {NAME_PATTERN: "a workflow's name"}
 
-_EXPANDED: tuple[Place, ...] = (("ledger",), ("policies",), ("run_tokens", "key"))
+_EXPANDED: tuple[Place, ...] = (("ledger",), ("policies",), ("run_tokens", "key"), ("seal", "key"), ("seal", "head"))
 _EXPANDED_IN_ENTRY: tuple[Place, ...] = (
     ("command",),
     ("args", "*"),
@@ -241,6 +253,15 @@ class _Reading:
             patience=ClientPatience(said.patience.default_s, said.patience.clients),
             session_idle_s=said.sessions.idle_s,
             upstreams=tuple(self._upstreams(said)),
+            sealing=self._sealing(said.seal) if said.seal is not None else UNSIGNED,
+        )
+
+    def _sealing(self, said: _Seal) -> Sealing:
+        return Sealing(
+            key=None if said.key is None else seal_key(self._texts["seal", "key"]),
+            signed=signed_by,
+            head=None if said.head is None else HeadFile(self._folder / self._texts["seal", "head"]),
+            every_s=EVERY_S if said.every_s is None else said.every_s,
         )
 
     def _ledger(self, said: str | None) -> str:
@@ -303,6 +324,10 @@ def _unfit(place: Place, text: str) -> str | None:
             return _unfit_ledger(text)
         case ("run_tokens", "key") if len(text) < MIN_KEY_LENGTH:
             return f"a key of at least {MIN_KEY_LENGTH} characters is wanted, and this one has {len(text)}"
+        case ("seal", "key"):
+            return _unfit_seal_key(text)
+        case ("seal", "head"):
+            return None if text else "the path names no file"
         case (_, _, "headers", _) if not text.isprintable():
             return "a header's value is one line, without control characters"
         case (_, _, key) if key in ADDRESSES:
@@ -315,6 +340,14 @@ def _unfit_ledger(text: str) -> str | None:
     if text != MEMORY and not text.startswith(SQLITE) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text):
         return "no ledger but SQLite is supported yet: `sqlite:///relative.db` or `sqlite:////absolute/path.db`"
     return None if text.removeprefix(SQLITE) else "the address names no file"
+
+
+def _unfit_seal_key(text: str) -> str | None:
+    try:
+        _ = seal_key(text)
+    except BadKey as error:
+        return f"{error}; `counterfoil keygen` makes one"
+    return None
 
 
 def _is_address(text: str) -> bool:

@@ -178,3 +178,25 @@ class TestLossyPipe:
             [sys.executable, lossy.__file__, "flag"], capture_output=True, check=False, text=True, timeout=LIMIT_S
         )
         assert (done.returncode, done.stderr) == (1, "usage: lossy.py FLAG -- COMMAND...\n")
+
+
+@pytest.mark.slow
+def test_the_ledger_of_the_demo_is_clean(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    played = subprocess.run(
+        [COUNTERFOIL, "demo", "--keep"], env=env, capture_output=True, check=True, text=True, timeout=LIMIT_S
+    )
+    kept = re.search(r"Kept: counterfoil runs --ledger (\S+)", played.stdout)
+    assert kept is not None
+    verified = subprocess.run(
+        [COUNTERFOIL, "verify", "--judge", "--json", "--ledger", kept[1]],
+        env=env,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    told = json.loads(verified.stdout)
+    assert (verified.returncode, told["breaches"]) == (0, [])
+    assert told["judged"] > 0
+    assert told["sealed_up_to"] == told["records"] > 0

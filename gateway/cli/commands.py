@@ -12,6 +12,7 @@ from gateway.cli.diagram import diagram
 from gateway.cli.explain import explain
 from gateway.cli.fronts import serve, wrap
 from gateway.cli.init import init
+from gateway.cli.keygen import keygen
 from gateway.cli.looking import WithServer
 from gateway.cli.pin import pin
 from gateway.cli.reconcile import reconcile
@@ -20,6 +21,7 @@ from gateway.cli.resolve import resolve
 from gateway.cli.runs import runs, show
 from gateway.cli.schema import schema
 from gateway.cli.snippet import snippet_
+from gateway.cli.verify import verify
 
 app = typer.Typer(
     name="counterfoil",
@@ -56,6 +58,8 @@ app.command()(runs)
 app.command()(show)
 app.command()(reconcile)
 app.command()(resolve)
+app.command()(verify)
+app.command()(keygen)
 app.command()(schema)
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(tokens.app, name="run")

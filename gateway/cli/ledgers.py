@@ -36,8 +36,8 @@ def fail(message: str, code: int = 1) -> NoReturn:
     raise typer.Exit(code)
 
 
-def with_ledger(url: str | None, work: Callable[[Ledger], Awaitable[T]]) -> T:
-    """The result of the work over the opened ledger; the ledger's troubles end the command with one line."""
+def with_ledger(url: str | None, work: Callable[[Ledger], Awaitable[T]], code: int = 1) -> T:
+    """The result of the work over the opened ledger; its troubles end the command with one line and that code."""
 
     async def run() -> T:
         ledger = await open_ledger(existing(url or default_ledger_url()))
@@ -49,7 +49,7 @@ def with_ledger(url: str | None, work: Callable[[Ledger], Awaitable[T]]) -> T:
     try:
         return asyncio.run(run())
     except (NotOurLedger, LedgerUnavailable, PolicyMissing, ValueError) as error:
-        fail(str(error))
+        fail(str(error), code)
 
 
 def existing(url: str) -> str:

@@ -29,7 +29,7 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: int = SCHEMA
+    schema_version: int = Field(default=SCHEMA, ge=1, le=SCHEMA)
     run: str
     seq: int = Field(ge=1)
     """Place in the run, from 1 without gaps."""

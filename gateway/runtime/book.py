@@ -210,11 +210,11 @@ class Book:
 
     def _tracking(self, before: Run, run: Run, events: Sequence[Event]) -> tuple[list[Tracked], list[str]]:
         """What is tracked from now on, and what no longer is."""
-        touched = {name for event in events if (name := _subject(event)) is not None}
+        touched = {name for event in events if (name := subject(event)) is not None}
         until = self.clock.now() + self.options.lease_s if self.options.lease_s else NOBODYS
-        track, untrack = [], [name for event in events if (name := _given_way(before, event)) is not None]
+        track, untrack = [], [name for event in events if (name := given_way(before, event)) is not None]
         for attempt in (run.attempts[name] for name in sorted(touched)):
-            state = _tracked_as(attempt)
+            state = tracked_as(attempt)
             if state is None:
                 untrack.append(attempt.id)
                 continue
@@ -245,7 +245,7 @@ class Book:
         return [body for _, body in stored] == [encode(one) for one in append.records]
 
 
-def _tracked_as(attempt: Attempt) -> str | None:
+def tracked_as(attempt: Attempt) -> str | None:
     """What other runs and gateways must know of the attempt; None once nothing more can come of it.
 
     A write whose outcome was never delivered still holds its effect: whoever asks for it again, in whichever run,
@@ -261,19 +261,19 @@ def _tracked_as(attempt: Attempt) -> str | None:
     return "undelivered" if owed else None
 
 
-def _given_way(before: Run, event: Event) -> str | None:
+def given_way(before: Run, event: Event) -> str | None:
     """The ended attempt whose hold gives way: its caller said, by a key of its own, that this is another call."""
     if not isinstance(event, IntentRecorded):
         return None
     name = before.equals.get(joined(event.tool, event.alike or event.arguments), ("", 0))[0]
     earlier = before.attempts.get(name)
-    return name if earlier is not None and _tracked_as(earlier) == "undelivered" else None
+    return name if earlier is not None and tracked_as(earlier) == "undelivered" else None
 
 
 _MOVING = frozenset({"intent.recorded"}.union(*NEXT_ATTEMPT.values()))
 """Kinds of event that move an attempt."""
 
 
-def _subject(event: Event) -> str | None:
+def subject(event: Event) -> str | None:
     """The attempt whose state the event moves."""
     return getattr(event, "attempt", None) if event.kind in _MOVING else None

@@ -141,7 +141,7 @@ async def settled(it: House, *, yes: bool) -> None:
     for name in (await it.book.state_of("run_1")).unsettled:
 
         def told(run: Run, _: Rules, now: datetime, one: str = name) -> Sequence[Event]:
-            return resolve(run, one, happened=yes, by=ME, reason="", now=now)
+            return resolve(run, one, happened=yes, by=ME, reason="looked", now=now)
 
         with suppress(NotAwaiting):
             await it.book.say("run_1", told)

@@ -1,0 +1,41 @@
+"""`counterfoil keygen`: the key that signs a ledger's checkpoints."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gateway.cli.ledgers import fail
+from gateway.outbound.seal_keys import BadKey, new_key, seal_key
+
+
+def keygen(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the private key is, or will be.")],
+    public: Annotated[
+        bool, typer.Option("--public", help="Make nothing: print the public key of the one that is there.")
+    ] = False,
+) -> None:
+    """Make an Ed25519 key that signs the ledger, and print its public half, by which anybody can verify.
+
+    `seal: {key: "${file:FILE}"}` in gateway.yaml uses it. A file that is there is never overwritten.
+    """
+    try:
+        if not public:
+            _write(file, new_key())
+        key = seal_key(file.read_text(encoding="utf-8"))
+    except FileExistsError:
+        fail(f"`{file}` is there already, and is left as it is; `--public` prints its public key", 2)
+    except OSError as error:
+        fail(f"`{file}` cannot be used: {(error.strerror or 'it fails').lower()}", 2)
+    except (BadKey, UnicodeDecodeError):
+        fail(f"`{file}` holds no Ed25519 private key", 2)
+    typer.echo(key.public.hex())
+
+
+def _write(file: Path, text: str) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as opened:  # noqa: PTH123 - of a descriptor
+        opened.write(text)
+        opened.flush()
+        os.fsync(descriptor)

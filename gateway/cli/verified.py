@@ -1,0 +1,108 @@
+"""What was found in a ledger, for a person who has half a minute; and how the command ends."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from rich.text import Text
+
+from gateway.cli.plain import ago, counted, visible
+from gateway.kernel.merkle import BadProof
+from gateway.model.note import key_id
+from gateway.model.record import decode
+from gateway.outbound.seal_keys import signed_by
+from gateway.runtime.audit import Proof, Report
+
+CLEAN, BROKEN, UNREADABLE, UNKNOWN = 0, 1, 2, 3
+"""Exit codes."""
+
+
+def exit_code(report: Report, now: datetime, max_unknown_s: float | None) -> int:
+    """How the command ends."""
+    if report.count:
+        return BROKEN
+    oldest = report.oldest_unknown_s(now)
+    too_old = oldest is not None and max_unknown_s is not None and oldest > max_unknown_s
+    return UNKNOWN if too_old else CLEAN
+
+
+def told(report: Report, now: datetime, *, keys: bool) -> Iterator[Text]:
+    """The report, line by line; what is broken comes last, where the eye is."""
+    yield _line("log", f"{_many(report.records, 'record')} of {_many(report.runs, 'run')}, {report.origin}")
+    yield _line("payloads", _payloads(report))
+    yield _line("sealed", _sealed(report, keys=keys))
+    if report.head is not None:
+        yield _line("head", f"made over {_many(report.head, 'record')}")
+    if report.judged or report.not_judged:
+        lacking = f"; of {report.not_judged:,} the ledger no longer has what that needs" if report.not_judged else ""
+        yield _line("judged", f"{_many(report.judged, 'verdict')} again{lacking}")
+    if report.unknown:
+        name, since = report.unknown[0]
+        yield _line("unsettled", f"{_many(len(report.unknown), 'attempt')}, the oldest {name}, {ago(since, now)}")
+    yield Text()
+    if not report.count:
+        yield Text("clean", style="bold green")
+        return
+    yield Text(f"BROKEN: {counted(report.count, 'finding')}", style="bold red")
+    width = max(len(visible(one.where)) for one in report.breaches)
+    for one in report.breaches:
+        yield Text(f"  {one.invariant:<4}{visible(one.where):<{min(width, 32)}}  {visible(one.says)}")
+    if report.count > len(report.breaches):
+        yield Text(f"  and {report.count - len(report.breaches):,} more")
+
+
+def _payloads(report: Report) -> str:
+    parts = [f"{report.payloads:,} stored"]
+    if report.erased:
+        parts.append(f"{report.erased:,} erased")
+    if report.uncited:
+        parts.append(f"{report.uncited:,} cited by nothing")
+    return ", ".join(parts)
+
+
+def _sealed(report: Report, *, keys: bool) -> str:
+    if not report.sealed_up_to:
+        return "not at all: the ledger has no checkpoint yet that fits"
+    many = f"{report.sealed_up_to:,} of {_many(report.records, 'record')} by {_many(report.checkpoints, 'checkpoint')}"
+    if not report.signers:
+        return f"{many}, not signed: whoever can write the ledger can rewrite it"
+    signers = ", ".join(sorted(report.signers))
+    if not keys:
+        return f"{many}, signed by {signers}, which was not checked (`--key`)"
+    return f"{many}; {report.signed_up_to:,} are signed by the key that was given"
+
+
+def _line(name: str, says: str) -> Text:
+    return Text(f"{name:<10}{visible(says)}")
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def proven(proof: Proof, keys: Sequence[bytes]) -> Iterator[Text]:
+    """What the proof proves.
+
+    Raises: BadProof.
+    """
+    note = proof.check()
+    by = {key_id(note.origin, key): key for key in keys}
+    found = [one for one in note.signatures if one.key_id in by]
+    if keys and not any(signed_by(by[one.key_id], one.signature, note.text.encode()) for one in found):
+        raise BadProof("its checkpoint is not signed by the key that was given")
+    try:
+        record = decode(proof.body)
+    except ValueError:
+        raise BadProof("what it proves is no record that this version can read") from None
+    return iter(
+        [
+            _line("record", f"{record.id}, {record.event.kind}, {record.at.isoformat(timespec='seconds')}"),
+            _line("in", f"{note.origin}, number {proof.index + 1} of {note.size}"),
+            _line("signed", _by(keys=bool(keys), signed=bool(note.signatures))),
+        ]
+    )
+
+
+def _by(*, keys: bool, signed: bool) -> str:
+    if keys:
+        return "by the key that was given"
+    return "by a key that was not checked (`--key`)" if signed else "by nobody"
