@@ -9,15 +9,10 @@ from gateway.kernel.audit import Breach, Step, Together, breaches, refused
 from gateway.kernel.reduce import CorruptLedger, reduce
 from gateway.kernel.rules import Rules
 from gateway.model.alike import alike_digest
-from gateway.model.canonical import Digest, NotStrictJson, parse
+from gateway.model.canonical import SCHEME, Digest, NotStrictJson, parse
 from gateway.model.events import (
-    AttemptResumed,
-    AttemptSuspended,
     Event,
-    EvidenceRecorded,
-    ReceiptRecorded,
     Replayed,
-    RunMigrated,
     RunOpened,
 )
 from gateway.model.policy import Policy
@@ -32,6 +27,19 @@ from gateway.runtime.explain import Kept, NotRecorded, again, differences, rules
 from gateway.runtime.wire import ANY_DEPTH
 
 _DIGEST = re.compile(rb'"(c1:[0-9a-f]{64})"')
+_STORED = (
+    "arguments",
+    "definition",
+    "policy",
+    "result",
+    "answer",
+    "artifact",
+    "round",
+    "said",
+    "source",
+    "target",
+)
+"""Fields of events that cite payloads, wherever they are digests. `hold`, `alike` and `action` cite none."""
 _POLICIES = 64
 """Texts that are kept at hand."""
 
@@ -221,25 +229,10 @@ def _schema_of(body: bytes) -> int:
 
 def _payloads(event: Event) -> Iterator[Digest]:
     """What the event cites that must be stored, or was erased."""
-    cited: tuple[Digest | None, ...]
-    match event:
-        case RunOpened():
-            cited = (event.policy,)
-        case RunMigrated():
-            cited = (event.source, event.target)
-        case ReceiptRecorded():
-            cited = (event.result,)
-        case AttemptSuspended():
-            cited = (event.answer,)
-        case EvidenceRecorded():
-            cited = (event.artifact,)
-        case AttemptResumed():
-            cited = (event.arguments, event.definition, event.policy, event.round, event.said)
-        case _:
-            cited = tuple(getattr(event, name, None) for name in ("arguments", "definition", "policy"))
-    for digest in cited:
-        if digest is not None:
-            yield digest
+    for name in _STORED:
+        cited = getattr(event, name, None)
+        if isinstance(cited, str) and cited.startswith(f"{SCHEME}:"):  # not the `source` of a receipt, say
+            yield Digest(cited)
 
 
 def _others(body: bytes) -> Iterator[str]:
