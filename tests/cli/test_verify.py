@@ -100,7 +100,7 @@ def test_a_machine_gets_the_same(ledger: Path, broken: Path) -> None:
     assert clean.exit_code == 0
     told = json.loads(clean.output)
     assert told["keys"] == [verifier_key(told["origin"], KEY.public)]
-    assert (told["broken"], told["breaches"], told["runs"]) == (0, [], 3)
+    assert (told["broken"], told["breaches"], told["runs"]) == (0, [], 4)
     assert [one["attempt"] for one in told["unknown"]] == ["run_3.2"]
     bad = run("verify", "--ledger", broken, "--json")
     assert bad.exit_code == 1
@@ -243,7 +243,7 @@ def test_a_proof_of_what_is_not_in_the_ledger_is_not_to_be_had(ledger: Path) -> 
     [
         ({"record": "e30="}, "the record is not under the root of the checkpoint"),
         ({"index": 3}, "the record is not under the root of the checkpoint"),
-        ({"index": -1}, "a log of 43 records has no record -1"),
+        ({"index": -1}, "a log of 49 records has no record -1"),
         ({"path": []}, "the proof is too short"),
         ({"checkpoint": "x"}, "its checkpoint cannot be read: a checkpoint has an origin, a size and a root"),
         ({"counterfoil_proof": 2}, "it is of a form that this version does not know"),
