@@ -15,10 +15,19 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def ledger(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[Ledger]:
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, path: Path) -> str:
+    """The address of a new ledger of each kind."""
+    if request.param == "postgres":
+        address: str = request.getfixturevalue("postgres_url")
+        return address
+    return "memory:" if request.param == "memory" else f"sqlite:///{path}"
+
+
+@pytest.fixture
+async def ledger(url: str) -> AsyncIterator[Ledger]:
     """Each kind of ledger, new."""
-    made = await open_ledger("memory:" if request.param == "memory" else f"sqlite:///{path}")
+    made = await open_ledger(url)
     yield made
     await made.close()
 

@@ -21,7 +21,7 @@ from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger import file
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
-from gateway.outbound.ledger.chain import UNOPENED, Entry, check_expected, check_holds, decoded, entries
+from gateway.outbound.ledger.chain import UNOPENED, Entry, check_expected, check_holds, decoded, entries, storable
 from gateway.outbound.ledger.faults import unavailable
 from gateway.outbound.ledger.schema import RARE, RARE_SQL
 from gateway.outbound.ledger.writer import Opened, Writer
@@ -221,6 +221,8 @@ class SqliteLedger:
     async def _rows(self, sql: str, *values: Any) -> Iterable[sqlite3.Row]:
         if self._closed:
             raise LedgerUnavailable("the ledger is closed")
+        if not storable(values):
+            return []
         try:
             rows = await self._reader.execute_fetchall(sql, values)
         except sqlite3.Error as error:
