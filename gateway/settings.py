@@ -18,6 +18,7 @@ from pydantic import Field, SecretStr
 from gateway.model.flaws import Place, texts
 from gateway.model.policy import NAME_PATTERN, Name
 from gateway.outbound.file_models import read_as
+from gateway.outbound.ledger.postgres.address import is_postgres, parse
 from gateway.outbound.references import BadReference, expand
 from gateway.outbound.server_entries import (
     ADDRESSES,
@@ -106,8 +107,8 @@ class Settings:
     """What `counterfoil serve` is told."""
 
     listen: Listen
-    ledger: str
-    """URL; a file's path in it is absolute."""
+    ledger: str = field(repr=False)
+    """URL; a file's path in it is absolute. It may hold a password."""
     policies: Path | None
     """A folder; None for the starter policy alone."""
     workflow: str | None
@@ -245,7 +246,7 @@ class _Reading:
 
     def _ledger(self, said: str | None) -> str:
         text = self._texts.get(("ledger",), "")
-        if said is None or text == MEMORY:
+        if said is None or text == MEMORY or is_postgres(text):
             return text or default_ledger_url(self._environ)
         return f"{SQLITE}{self._folder / text.removeprefix(SQLITE)}"
 
@@ -312,8 +313,14 @@ def _unfit(place: Place, text: str) -> str | None:
 
 
 def _unfit_ledger(text: str) -> str | None:
+    if is_postgres(text):
+        try:
+            parse(text)
+        except ValueError as error:
+            return str(error)
+        return None
     if text != MEMORY and not text.startswith(SQLITE) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text):
-        return "no ledger but SQLite is supported yet: `sqlite:///relative.db` or `sqlite:////absolute/path.db`"
+        return "a ledger is `sqlite:///relative.db`, `sqlite:////absolute/path.db` or `postgresql://user@host:5432/database`"
     return None if text.removeprefix(SQLITE) else "the address names no file"
 
 

@@ -40,7 +40,7 @@ def with_ledger(url: str | None, work: Callable[[Ledger], Awaitable[T]]) -> T:
     """The result of the work over the opened ledger; the ledger's troubles end the command with one line."""
 
     async def run() -> T:
-        ledger = await open_ledger(existing(url or default_ledger_url()))
+        ledger = await open_ledger(existing(url or default_ledger_url()), make=False)
         try:
             return await work(ledger)
         finally:

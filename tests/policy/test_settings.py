@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from gateway.app import plan_of
 from gateway.outbound.references import BadReference, expand
 from gateway.settings import (
     ClientPatience,
@@ -26,10 +27,10 @@ ENVIRON = {"HOME": "/home/ann", "TOKEN": SECRET, "EMPTY": "", "BASE": "https://m
 ONE = "upstreams: {fs: {command: fs-server}}\n"
 
 
-def load(folder: Path, text: str) -> Settings:
+def load(folder: Path, text: str, **more: str) -> Settings:
     file = folder / "gateway.yaml"
     file.write_text(text, encoding="utf-8")
-    return load_settings(file, ENVIRON)
+    return load_settings(file, ENVIRON | more)
 
 
 def told(folder: Path, text: str) -> list[str]:
@@ -158,15 +159,25 @@ upstreams:
         ),
         ("listen: {port: 65536}\n" + ONE, ["1:16: listen.port: a number of at most 65535 is wanted"]),
         (
-            "ledger: postgresql://ann:pw@h/db\n" + ONE,
+            "ledger: mysql://ann:pw@h/db\n" + ONE,
             [
                 (
-                    "1:9: ledger: no ledger but SQLite is supported yet: `sqlite:///relative.db` or "
-                    "`sqlite:////absolute/path.db`"
+                    "1:9: ledger: a ledger is `sqlite:///relative.db`, `sqlite:////absolute/path.db` or "
+                    "`postgresql://user@host:5432/database`"
                 ),
             ],
         ),
         ("ledger: 'sqlite:///'\n" + ONE, ["1:9: ledger: the address names no file"]),
+        (
+            "ledger: postgresql://ann:pw@h/db?sslmode=require&pool=5\n" + ONE,
+            [
+                (
+                    "1:9: ledger: a ledger address for PostgreSQL takes no parameters but `database`, `dbname`, "
+                    "`host`, `passfile`, `port`, `schema`, `sslcert`, `sslcrl`, `sslkey`, `sslmode`, `sslrootcert`, "
+                    "`target_session_attrs`, `user`"
+                ),
+            ],
+        ),
         ("workflow: a b\n" + ONE, ["1:11: workflow: a workflow's name is wanted, not `a b`"]),
         (
             "run_tokens: {key: short}\n" + ONE,
@@ -275,7 +286,7 @@ upstreams:
             ],
         ),
     ],
-    ids=range(27),
+    ids=range(28),
 )
 def test_a_mistake_is_told_in_its_place_in_plain_words(tmp_path: Path, text: str, lines: list[str]) -> None:
     assert told(tmp_path, text) == lines
@@ -329,6 +340,22 @@ upstreams: {a: {url: "${TOKEN}", headers: {A: "${TOKEN}\\n"}}, b: {command: "${T
     assert SECRET[:12] not in "\n".join(lines)
 
 
+def test_a_password_in_a_ledger_s_address_is_put_in_and_never_shown(tmp_path: Path) -> None:
+    settings = load(tmp_path, "ledger: 'postgresql://ann:${PASSWORD}@h/db'\n" + ONE, PASSWORD=SECRET)
+    assert settings.ledger == f"postgresql://ann:{SECRET}@h/db"
+    assert SECRET not in repr(settings)
+    assert SECRET not in repr(plan_of(settings))
+
+
+def test_a_password_that_breaks_a_ledger_s_address_is_not_shown(tmp_path: Path) -> None:
+    for broken in ("{}@{}", "{}/{}", "{}?{}", "{}#{}", "[{}{}"):
+        password = broken.format(SECRET, SECRET)
+        text = "ledger: 'postgresql://ann:${PASSWORD}@h/db'\n" + ONE
+        with pytest.raises(SettingsProblems) as refused:
+            load(tmp_path, text, PASSWORD=password)
+        assert SECRET[:12] not in str(refused.value)
+
+
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsProblems) as refused:
         load_settings(tmp_path / "gateway.yaml", ENVIRON)
@@ -343,6 +370,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         ("sqlite:///ledger.db", "sqlite:///DIR/ledger.db"),
         ("sqlite:////var/ledger.db", "sqlite:////var/ledger.db"),
         ("/var/ledger.db", "sqlite:////var/ledger.db"),
+        ("postgresql://ann@h/db?schema=it", "postgresql://ann@h/db?schema=it"),
     ],
 )
 def test_a_ledger_is_found_from_the_folder_of_the_file(tmp_path: Path, said: str, meant: str) -> None:

@@ -111,8 +111,7 @@ async def _as_it_is(_: Connection) -> None:
 
 
 def _unreachable(address: Address, error: Exception) -> LedgerUnavailable:
-    if isinstance(error, ValueError) and not isinstance(error, WORLD):
-        # Its text may hold a part of the address.
+    if isinstance(error, ValueError):  # the driver's too; its text may hold a part of the address
         return LedgerUnavailable(f"the ledger `{address.shown}` cannot be reached: a part of its address is not valid")
     return unavailable(address, error)
 
