@@ -95,7 +95,8 @@ class Server:
 
     def crash(self) -> None:
         """It has ended at once, as with the power: nothing was written that was not yet on disk."""
-        os.kill(self.pid(), signal.SIGQUIT)
+        if self._status():
+            os.kill(self.pid(), signal.SIGQUIT)
         self.stop()
 
     def pid(self) -> int:
@@ -148,7 +149,7 @@ def running() -> Iterator[Server]:
             server.start()
             yield server
         finally:
-            server.stop()
+            server.crash()  # nobody reads its files any more
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

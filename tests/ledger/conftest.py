@@ -1,4 +1,4 @@
-"""Ledgers to test with: each kind that there is, those that outlast their process, and the file of the one in a file."""
+"""Ledgers to test with: each kind that there is, those that outlast their process, and the file of one."""
 
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator

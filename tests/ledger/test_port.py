@@ -341,7 +341,7 @@ async def test_a_text_that_not_every_ledger_can_store_is_refused_by_all_and_foun
 ) -> None:
     line = Line("run_1")
     for step in (
-        Line(odd).step(),
+        Append(odd, (0, GENESIS), ()),
         Line("run_1").tracking(attempt(odd)),
         Line("run_1").tracking(attempt("att_1", hold=odd)),
         Line("run_1").tracking(attempt("att_1", owner=odd)),

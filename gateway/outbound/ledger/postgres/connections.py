@@ -87,11 +87,21 @@ async def open_pool(address: Address, patience: Patience) -> Any:
 
     Raises: LedgerUnavailable.
     """
+    # No least number: the pool would restore it by itself, for ever, and tell a log of each failure.
+    pool = asyncpg.create_pool(
+        address.dsn,
+        min_size=0,
+        max_size=READERS,
+        max_inactive_connection_lifetime=0,
+        reset=_as_it_is,
+        **_options(address, patience),
+    )
     try:
-        return await asyncpg.create_pool(
-            address.dsn, min_size=1, max_size=READERS, reset=_as_it_is, **_options(address, patience)
-        )
+        await pool
+        async with pool.acquire():
+            return pool
     except (*WORLD, ValueError) as error:
+        pool.terminate()
         raise _unreachable(address, error) from error
 
 

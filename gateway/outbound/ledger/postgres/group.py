@@ -27,6 +27,9 @@ from gateway.ports import Append, LedgerUnavailable, Tracked
 ROUNDS = 100
 """Times that a group is decided anew because others were quicker; each time one of them got on."""
 
+LOSSES = 3
+"""Times that a group is tried again because its connection was lost and nothing of it had been written."""
+
 WARY = 16
 """After a wrong guess so many groups look first: who contends with us now will do so for a while."""
 
@@ -61,7 +64,9 @@ class GroupCommit:
         self._sql = statements
         self._wary = 0
         self._sent = False
-        """Whether what would commit the group is on its way, so that a lost connection leaves it open."""
+        """Whether what would commit the group is on its way: a lost connection then leaves open what became of it."""
+        self._witness: Entry | None = None
+        """A record of the group, if it has one."""
 
     async def run(self, jobs: Sequence[Job[Work]]) -> None:
         """Every job has its result or its error, and what has a result is durable."""
@@ -86,39 +91,55 @@ class GroupCommit:
 
     async def _settled(self, jobs: Sequence[Job[Work]]) -> None:
         deadline = time.monotonic() + self._patience.statement_s
+        losses = 0
         for _ in range(ROUNDS):
             for job in jobs:
                 job.result = job.error = None
-            self._sent = False
+            self._sent, self._witness = False, None
             connection = await self._line.connection()
             try:
                 await self._once(jobs, connection)
             except _Moved:
                 self._wary = WARY
             except WORLD as error:
-                if moved(error):
-                    self._wary = WARY
-                elif not lost(error):
+                if lost(error):
+                    losses += 1
+                    if await self._lost(error, again=losses <= LOSSES):
+                        return
+                    continue
+                if not moved(error):
                     raise
-                else:
-                    await self._lost(error)
+                self._wary = WARY
             else:
                 return
             if time.monotonic() >= deadline:
                 break
         raise LedgerUnavailable(f"the ledger `{self._address.shown}` is too busy: others were quicker time and again")
 
-    async def _lost(self, error: Exception) -> None:
-        """Nothing of the group was or will be written, so that it may be tried again.
+    async def _lost(self, error: Exception, *, again: bool) -> bool:
+        """Whether the group is written. If not, nothing of it is or will be, and it may be tried again.
 
-        Raises: the error, if it may have been written; but by now it is, or never will be, wherever the server can be
-        asked: so whoever reads next reads the truth.
+        A connection that is lost between commit and word leaves open which; but the next one is given out only when
+        nothing is at work on the lost one any more (`Line`), and a group is written whole or not at all: so any one of
+        its records tells.
+
+        Raises: the error, if the server cannot be asked, or there is no record to ask for, or not `again`.
         """
         self._line.drop()
+        witness, self._witness = self._witness, None
         if self._sent:
-            with contextlib.suppress(LedgerUnavailable):
-                await self._line.connection()
+            if witness is None:
+                raise error
+            try:
+                connection = await self._line.connection()
+                if await connection.fetchval(self._sql.witness, witness.record.run, witness.record.seq) == witness.link:
+                    self.commits += 1
+                    return True
+            except (*WORLD, LedgerUnavailable):
+                raise error from None
+        if not again:
             raise error
+        return False
 
     async def _once(self, jobs: Sequence[Job[Work]], connection: Connection) -> None:
         if not self._wary and all(isinstance(job.work, Appending) for job in jobs):
@@ -185,6 +206,7 @@ class GroupCommit:
 
     async def _put(self, plan: Plan, state: State, connection: Connection) -> bool:
         """Whether it is written; if not, something is not as it was taken to be."""
+        self._witness = plan.entries[0] if plan.entries else self._witness
         wrong = await connection.fetchval(self._sql.put, *plan.rows(VERSION, state))
         if wrong == "migrated":
             raise self._migrated()

@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 from gateway.model.canonical import Digest
@@ -188,15 +189,16 @@ class PostgresLedger:
         if not storable(values):
             return []
         deadline = time.monotonic() + self._patience.outage_s
-        while True:
+        for turn in count():
             try:
                 return await self._fetched(sql, values)
             except WORLD as error:
                 # A read changes nothing and may be made again: a server that restarts is back in a moment, and after
-                # a failed append the next read is what decides.
-                if not lost(error) or time.monotonic() + _RETRY_S >= deadline:
+                # a failed append the next read is what decides. Once more also where the first try took all the time.
+                if not lost(error) or (turn and time.monotonic() + _RETRY_S >= deadline):
                     raise unavailable(self._address, error) from error
             await asyncio.sleep(_RETRY_S)
+        raise AssertionError
 
     async def _fetched(self, sql: str, values: Sequence[Any]) -> Sequence[Any]:
         async with self._pool.acquire(timeout=self._patience.statement_s) as connection:

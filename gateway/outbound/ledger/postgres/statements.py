@@ -19,6 +19,7 @@ class Statements:
 
     enter: str
     put: str
+    witness: str
     lock_events: str
     levels: str
     lock_levels: str
@@ -52,6 +53,7 @@ def statements(schema: str) -> Statements:
 _SQL = {
     "enter": "SELECT {s}.enter($1)",
     "put": f"SELECT {{s}}.put({_PUT_ARGUMENTS})",
+    "witness": "SELECT link FROM {s}.event WHERE run = $1 AND seq = $2",
     "lock_events": "LOCK TABLE {s}.event IN SHARE ROW EXCLUSIVE MODE",
     "levels": _STANDINGS,
     "lock_levels": f"{_STANDINGS} ORDER BY a.account, a.unit FOR UPDATE OF a",
