@@ -182,7 +182,7 @@ def _found(folder: Path, account: Mapping[str, Any]) -> Iterator[Path]:
 
 def _reachable(package: Path, folder: Path, account: Mapping[str, Any]) -> Path:
     """The package, or a copy of it where the server's account cannot reach it."""
-    words = [package / "pginstall" / "bin" / "postgres", "--version"]
+    words = [str(package / "pginstall" / "bin" / "postgres"), "--version"]
     try:
         if subprocess.run(words, capture_output=True, check=False, timeout=START_S, **account).returncode == 0:
             return package
