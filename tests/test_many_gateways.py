@@ -108,10 +108,14 @@ async def gateways(count: int, folder: Path, ledger: str, bank: list[str]) -> As
             desk.kill()
 
 
+SECRET = "never-to-be-said"  # noqa: S105
+
+
 @pytest.fixture
 def ledger(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("LEDGER", postgres_url)
-    return postgres_url
+    """An address with a password; the server trusts us without one."""
+    monkeypatch.setenv("LEDGER", f"{postgres_url}&password={SECRET}")
+    return f"{postgres_url}&password={SECRET}"
 
 
 def outcome(result: Json) -> str:
@@ -159,6 +163,9 @@ async def test_a_run_and_all_that_it_waits_for_move_between_gateways(
         explained, _ = await run("explain", "--run", row["run"], COUNTERFOIL_LEDGER=ledger)
         assert "✓" in explained
         assert await it.read("approvals", "list") == []
+        said = "\n".join(line for gateway in it.gateways for line in gateway.said)
+        assert "ledger postgresql://" in said
+        assert SECRET not in said
 
 
 async def test_two_hundred_calls_at_once_on_a_budget_of_fifty_send_exactly_fifty(

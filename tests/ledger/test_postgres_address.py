@@ -6,6 +6,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from gateway.app import _ledger_option
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.postgres import address
 from gateway.ports import LedgerUnavailable, NotOurLedger
@@ -78,6 +79,11 @@ async def test_an_address_that_could_be_read_in_two_ways_is_refused(url: str, me
         await open_ledger(url)
     assert str(raised.value) == message
     assert address.shown(url) == "postgresql:…"
+
+
+def test_what_a_person_is_told_to_type_names_the_ledger_without_its_password() -> None:
+    told = _ledger_option(f"postgresql://u:{SECRET}@h/db?schema=it&sslmode=require")
+    assert told == " --ledger 'postgresql://u@h/db?sslmode=require&schema=it'"
 
 
 async def test_a_server_that_cannot_be_reached_is_said_in_one_line(tmp_path: Path) -> None:
