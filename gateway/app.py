@@ -306,10 +306,8 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
 
 
 def _ledger_option(ledger: str) -> str:
-    """What a person's commands need to find this ledger from wherever they are typed; braces doubled for `format`.
-
-    Never a password: these words go to agents, models and logs. The person's own `~/.pgpass` has it.
-    """
+    """What a person's commands need to find this ledger, wherever they are typed; braces doubled for `format`."""
+    # Never a password: these words go to agents, models and logs. The person's own `~/.pgpass` has it.
     if ledger == default_ledger_url():
         return ""
     where = shown(ledger) if is_postgres(ledger) else str(Path(ledger.removeprefix("sqlite:///")).absolute())

@@ -6,10 +6,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from gateway.app import _ledger_option
+from gateway.app import _ledger_option, plan_of
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.postgres import address
 from gateway.ports import LedgerUnavailable, NotOurLedger
+from gateway.settings import Settings, SettingsProblems, load_settings
 from tests.postgres_server import USER, Server
 
 FORM = "the ledger address is not of the form `postgresql://user@host:5432/database`"
@@ -79,6 +80,28 @@ async def test_an_address_that_could_be_read_in_two_ways_is_refused(url: str, me
         await open_ledger(url)
     assert str(raised.value) == message
     assert address.shown(url) == "postgresql:…"
+
+
+def settings_of(folder: Path, text: str, password: str) -> Settings:
+    file = folder / "gateway.yaml"
+    file.write_text(text + "mcpServers: {a: {command: b}}\n")
+    return load_settings(file, {"PASSWORD": password, "HOME": str(folder)})
+
+
+def test_a_password_in_a_ledger_s_address_is_put_in_and_never_shown(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, "ledger: 'postgresql://ann:${PASSWORD}@h/db'\n", SECRET)
+    assert settings.ledger == f"postgresql://ann:{SECRET}@h/db"
+    assert SECRET not in repr(settings)
+    assert SECRET not in repr(plan_of(settings))
+
+
+def test_a_password_that_breaks_a_ledger_s_address_is_not_shown(tmp_path: Path) -> None:
+    for broken in ("{}@{}", "{}/{}", "{}?{}", "{}#{}", "[{}{}"):
+        password = broken.format(SECRET, SECRET)
+        text = "ledger: 'postgresql://ann:${PASSWORD}@h/db'\n"
+        with pytest.raises(SettingsProblems) as refused:
+            settings_of(tmp_path, text, password)
+        assert SECRET not in str(refused.value)
 
 
 def test_what_a_person_is_told_to_type_names_the_ledger_without_its_password() -> None:
