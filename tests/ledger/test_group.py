@@ -128,6 +128,16 @@ async def test_after_a_failed_sync_nothing_is_written_until_a_restart(path: Path
     await again.close()
 
 
+async def test_a_hold_that_is_given_up_later_in_the_group_is_still_held(grouped: Grouped) -> None:
+    line = Line("run_1")
+    await grouped.ledger.append(line.tracking(attempt("att_1", hold="pay alice")))
+    too_early = Line("run_2").tracking(attempt("att_2", "run_2", hold="pay alice"))
+    # The first to come may be a group of its own.
+    came = await all_queued(grouped, [Line("run_0").step(), too_early, line.step(untrack=["att_1"])])
+    assert [type(one) for one in came] == [type(None), Occupied, type(None)]
+    assert await grouped.ledger.tracked() == []
+
+
 async def test_an_append_whose_caller_gave_up_is_recorded_all_the_same(grouped: Grouped) -> None:
     line = Line("run_1")
     with anyio.fail_after(5):
