@@ -18,6 +18,7 @@ from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.key_file import run_key
 from gateway.outbound.ledger import open_ledger
+from gateway.outbound.ledger.postgres.address import is_postgres, shown
 from gateway.outbound.policy_files import load_policy, starter_policy
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
@@ -58,8 +59,8 @@ LEDGER_S = 1.0
 class Plan:
     """All that a gateway process is made of."""
 
-    ledger: str
-    """URL."""
+    ledger: str = field(repr=False)
+    """URL. It may hold a password."""
     upstreams: Sequence[Spec]
     policies: Mapping[str, Policy]
     """By workflow."""
@@ -169,7 +170,7 @@ class Gateway:
     """A running gateway, without a front."""
 
     address: str
-    """Of the ledger."""
+    """Of the ledger, without a password."""
     catalogue: Catalogue
     engine: Engine
     book: Book
@@ -289,7 +290,15 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     try:
         signed = plan.sealing.key is not None
         yield Gateway(
-            plan.ledger, catalogue, engine, book, reload, screen, recovery, clock_ahead_s=clock.ahead_s, signed=signed
+            shown(plan.ledger),
+            catalogue,
+            engine,
+            book,
+            reload,
+            screen,
+            recovery,
+            clock_ahead_s=clock.ahead_s,
+            signed=signed,
         )
     finally:
         await engine.carrier.close()
@@ -298,11 +307,12 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
 
 
 def _ledger_option(ledger: str) -> str:
-    """What a person's commands need to find this ledger from wherever they are typed; braces doubled for `format`."""
+    """What a person's commands need to find this ledger, wherever they are typed; braces doubled for `format`."""
+    # Never a password: these words go to agents, models and logs. The person's own `~/.pgpass` has it.
     if ledger == default_ledger_url():
         return ""
-    path = Path(ledger.removeprefix("sqlite:///")).absolute()
-    return f" --ledger {shlex.quote(str(path))}".replace("{", "{{").replace("}", "}}")
+    where = shown(ledger) if is_postgres(ledger) else str(Path(ledger.removeprefix("sqlite:///")).absolute())
+    return f" --ledger {shlex.quote(where)}".replace("{", "{{").replace("}", "}}")
 
 
 async def _end(tasks: Sequence["asyncio.Future[Any]"]) -> None:

@@ -19,6 +19,7 @@ from gateway.model.flaws import Place, texts
 from gateway.model.policy import NAME_PATTERN, Name
 from gateway.outbound.file_models import read_as
 from gateway.outbound.head_file import HeadFile
+from gateway.outbound.ledger.postgres.address import is_postgres, parse
 from gateway.outbound.references import BadReference, expand
 from gateway.outbound.seal_keys import BadKey, seal_key, signed_by
 from gateway.outbound.server_entries import (
@@ -109,8 +110,8 @@ class Settings:
     """What `counterfoil serve` is told."""
 
     listen: Listen
-    ledger: str
-    """URL; a file's path in it is absolute."""
+    ledger: str = field(repr=False)
+    """URL; a file's path in it is absolute. It may hold a password."""
     policies: Path | None
     """A folder; None for the starter policy alone."""
     workflow: str | None
@@ -266,7 +267,7 @@ class _Reading:
 
     def _ledger(self, said: str | None) -> str:
         text = self._texts.get(("ledger",), "")
-        if said is None or text == MEMORY:
+        if said is None or text == MEMORY or is_postgres(text):
             return text or default_ledger_url(self._environ)
         return f"{SQLITE}{self._folder / text.removeprefix(SQLITE)}"
 
@@ -337,8 +338,14 @@ def _unfit(place: Place, text: str) -> str | None:
 
 
 def _unfit_ledger(text: str) -> str | None:
+    if is_postgres(text):
+        try:
+            parse(text)
+        except ValueError as error:
+            return str(error)
+        return None
     if text != MEMORY and not text.startswith(SQLITE) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text):
-        return "no ledger but SQLite is supported yet: `sqlite:///relative.db` or `sqlite:////absolute/path.db`"
+        return "a ledger is `sqlite:///relative.db`, `sqlite:////absolute/path.db` or `postgresql://user@host:5432/database`"
     return None if text.removeprefix(SQLITE) else "the address names no file"
 
 

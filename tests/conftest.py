@@ -1,13 +1,15 @@
 """What every test may ask for: the event loop, and the command lines of real MCP servers."""
 
+import itertools
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests import real_servers
+from tests import postgres_server, real_servers
 
 # Speed is measured by tests/bench, beside something, and not here. Few examples for every day; thousands find more.
 TRIES = int(os.environ.get("PROPERTY_EXAMPLES", "50"))
@@ -58,6 +60,22 @@ def effects_server() -> list[str]:
 def runner_server() -> list[str]:
     """The test runner of an example, on stdio; append the directory whose tests it runs."""
     return [sys.executable, str(EXAMPLES / "repo-repair" / "runner_server.py")]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_server.Server]:
+    """A PostgreSQL server of this test process, started when a test first asks. Never skipped: it comes by pip."""
+    with postgres_server.running() as server:
+        yield server
+
+
+_SCHEMAS = itertools.count(1)
+
+
+@pytest.fixture
+def postgres_url(postgres: postgres_server.Server) -> str:
+    """The address of a ledger that is not there yet, in a schema of its own."""
+    return postgres.url(f"test_{next(_SCHEMAS)}")
 
 
 def _npm(package: str) -> list[str]:

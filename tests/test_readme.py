@@ -81,9 +81,8 @@ def test_links_lead_somewhere() -> None:
         assert (ROOT / target).exists(), target
 
 
-@pytest.mark.slow
-def test_the_first_command_of_the_readme_runs_in_a_fresh_clone(tmp_path: Path) -> None:
-    clone = tmp_path / "clone"
+def fresh_clone(folder: Path) -> Path:
+    """What a clone of the repository would hold, as it is now."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -93,18 +92,45 @@ def test_the_first_command_of_the_readme_runs_in_a_fresh_clone(tmp_path: Path) -
     ).stdout
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
-            (clone / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, clone / name)
-    home = tmp_path / "home"
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run_one_after_another_in_a_fresh_clone(tmp_path: Path) -> None:
+    clone, home = fresh_clone(tmp_path / "clone"), tmp_path / "home"
     home.mkdir()
-    ran = subprocess.run(
-        ["bash", "-c", command("demo").replace("python3", sys.executable, 1)],
-        cwd=clone,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=300,
-        env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"},
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "budget_exhausted" in ran.stdout
+    said = {}
+    for name in ("demo", "scale"):
+        ran = subprocess.run(
+            ["bash", "-c", command(name).replace("python3", sys.executable, 1)],
+            cwd=clone,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=300,
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"},
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        said[name] = ran.stdout
+    assert "budget_exhausted" in said["demo"]
+    moved = re.findall(r"^gateway (.*)$", said["scale"], re.MULTILINE)
+    assert moved == [
+        "1: one: noted",
+        "2: two: noted",
+        "1: three: noted",
+        "2: four: noted",
+        "1 is killed",
+        "2: five: noted",
+        "2: six: noted",
+        "2: seven: budget_exhausted",
+    ]
+    assert "notes.txt: one two three four five six" in said["scale"]
+
+
+def test_the_ledger_that_gateways_share_is_configured_as_shown(tmp_path: Path) -> None:
+    config = tmp_path / "gateway.yaml"
+    config.write_text(blocks("yaml")[1] + "mcpServers: {a: {command: b}}\n")
+    settings = load_settings(config, {"LEDGER_PASSWORD": "pw", "RUN_TOKEN_KEY": "k" * 40, "HOME": str(tmp_path)})
+    assert settings.ledger == "postgresql://gateway:pw@db.example/counterfoil"

@@ -40,7 +40,7 @@ def with_ledger(url: str | None, work: Callable[[Ledger], Awaitable[T]], code: i
     """The result of the work over the opened ledger; its troubles end the command with one line and that code."""
 
     async def run() -> T:
-        ledger = await open_ledger(existing(url or default_ledger_url()))
+        ledger = await open_ledger(existing(url or default_ledger_url()), make=False)
         try:
             return await work(ledger)
         finally:

@@ -32,7 +32,7 @@ from gateway.model.events import (
 from gateway.model.principal import Parent, Principal
 from gateway.model.proposal import Proposal
 from gateway.model.record import utc
-from gateway.model.run import Attempt, AttemptState, Run, RunState
+from gateway.model.run import Attempt, AttemptState, Run, RunState, changed
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
 from gateway.ports import Caller, Exhausted, LedgerUnavailable, NoSuchRun, Occupied, Upstreams, Withdrawal
 from gateway.runtime import tell, trace
@@ -218,6 +218,8 @@ class Engine:
     async def _where_it_stands(self, run_id: str, attempt_id: str) -> Shown:
         run = await self._book.state_of(run_id)
         rules, attempt = await self._policies.of(run.policy), run.attempts[attempt_id]
+        if attempt_id in self.carrier.open and not attempt.unverified:
+            attempt = changed(attempt, state=AttemptState.OPEN)  # what came of it may not be on disk yet
         return await self._show(run, rules, attempt, replayed=attempt.delivered)
 
     async def _call(self, proposal: Proposal, caller: Caller, flight: Flight) -> Shown:

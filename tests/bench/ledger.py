@@ -1,14 +1,16 @@
-"""What an append costs: `python -m tests.bench.ledger`, about 15 seconds.
+"""What an append costs: `python -m tests.bench.ledger`, about 20 seconds.
 
 Side by side and interleaved, so that a busy machine slows all alike: the SQLite ledger (synchronous =
-FULL, grouped), the one in memory (the price of everything but the disk), and the same tables through
-aiosqlite with one await a statement (what the writer thread is for). F is what the disk takes to make
-4 KiB durable, measured in the same run.
+FULL, grouped), the one in PostgreSQL (synchronous_commit = on, grouped; through a socket to a server on
+this machine, whose CPU is not counted), the one in memory (the price of everything but the disk), and the
+tables of SQLite with one await a statement (what the writer thread is for). F is what the disk takes to
+make 4 KiB durable, measured in the same run. `--accounts`: every append charges one of eight accounts too.
 """
 
 import asyncio
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,8 +20,10 @@ import aiosqlite
 
 from gateway.model.record import encode, link
 from gateway.outbound.ledger import MemoryLedger, open_sqlite
+from gateway.outbound.ledger.postgres.ledger import open_postgres
 from gateway.ports import Append
-from tests.ledger.making import Line, small
+from tests import postgres_server
+from tests.ledger.making import Line, posting, small
 
 ROUNDS = 3
 STEPS = {1: 600, 16: 200, 64: 120}
@@ -53,6 +57,13 @@ async def of_sqlite(path: Path, lines: Sequence[Sequence[Append]]) -> tuple[floa
     return took, each, ledger.commits
 
 
+async def of_postgres(url: str, lines: Sequence[Sequence[Append]]) -> tuple[float, list[float], int]:
+    ledger = await open_postgres(url)
+    took, each = await measure(ledger.append, lines)
+    await ledger.close()
+    return took, each, ledger.commits
+
+
 async def of_memory(_: Path, lines: Sequence[Sequence[Append]]) -> tuple[float, list[float], int]:
     took, each = await measure(MemoryLedger().append, lines)
     return took, each, 0
@@ -81,6 +92,8 @@ async def of_statements(path: Path, lines: Sequence[Sequence[Append]]) -> tuple[
 
 KINDS = {"sqlite FULL": of_sqlite, "memory": of_memory, "await a statement": of_statements}
 
+POSTGRES = "postgresql"
+
 
 def disk_s() -> float:
     """F: the median of an append of 4 KiB and its fdatasync, with a pause before each."""
@@ -95,28 +108,43 @@ def disk_s() -> float:
     return statistics.median(took)
 
 
-def prepared(awaiters: int) -> list[list[Append]]:
+def prepared(awaiters: int, *, accounts: bool) -> list[list[Append]]:
     """Made beforehand: building a record is not the ledger's work."""
     lines = [Line(f"run_{number:026}") for number in range(awaiters)]
-    return [[line.step(small("a" * 300)) for _ in range(STEPS[awaiters])] for line in lines]
+    return [
+        [
+            line.step(small("a" * 300), postings=[posting(f"account {number % 8}", 1, limit=10**9)] if accounts else ())
+            for _ in range(STEPS[awaiters])
+        ]
+        for number, line in enumerate(lines)
+    ]
 
 
-async def main() -> None:
+def told(awaiters: int, seen: dict[str, list[tuple[float, list[float], int]]]) -> None:
+    """One line for each kind of ledger; ratios are of medians, and of this run alone."""
+    rates = {kind: statistics.median(len(each) / took for took, each, _ in turns) for kind, turns in seen.items()}
+    for kind, turns in seen.items():
+        p50 = statistics.median(one for _, each, _ in turns for one in each)
+        commits = statistics.median(made / len(each) for _, each, made in turns)
+        ratio = rates[kind] / rates["sqlite FULL"]
+        print(f"{awaiters:>8}  {kind:<18}{rates[kind]:>10,.0f}{p50 * 1e3:>9.3f}{commits:>16.3f}{ratio:>10.2f}")
+
+
+async def main(server: postgres_server.Server) -> None:
+    accounts = "--accounts" in sys.argv[1:]
     print(f"F {disk_s() * 1e3:.2f} ms")
-    print(f"{'awaiters':>8}  {'ledger':<18}{'appends/s':>10}{'p50 ms':>9}{'commits/append':>16}")
+    print(f"{'awaiters':>8}  {'ledger':<18}{'appends/s':>10}{'p50 ms':>9}{'commits/append':>16}{'x sqlite':>10}")
     for awaiters in STEPS:
-        lines = prepared(awaiters)
-        seen: dict[str, list[tuple[float, list[float], int]]] = {kind: [] for kind in KINDS}
+        lines = prepared(awaiters, accounts=accounts)
+        seen: dict[str, list[tuple[float, list[float], int]]] = {kind: [] for kind in [*KINDS, POSTGRES]}
         with tempfile.TemporaryDirectory() as directory:
             for turn in range(ROUNDS):
                 for kind, run in KINDS.items():
                     seen[kind].append(await run(Path(directory) / f"{turn} {kind}.db", lines))
-        for kind, turns in seen.items():
-            rate = statistics.median(len(each) / took for took, each, _ in turns)
-            p50 = statistics.median(one for _, each, _ in turns for one in each)
-            commits = statistics.median(made / len(each) for _, each, made in turns)
-            print(f"{awaiters:>8}  {kind:<18}{rate:>10,.0f}{p50 * 1e3:>9.3f}{commits:>16.3f}")
+                seen[POSTGRES].append(await of_postgres(server.url(f"bench_{awaiters}_{turn}"), lines))
+        told(awaiters, seen)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with postgres_server.running() as started:
+        asyncio.run(main(started))

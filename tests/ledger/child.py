@@ -1,4 +1,4 @@
-"""A process of its own over one ledger file: `python -m tests.ledger.child VERB PATH ...`. Told to go on stdin."""
+"""A process of its own over one ledger: `python -m tests.ledger.child VERB URL ...`. Told to go on stdin."""
 
 import asyncio
 import os
@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Coroutine
 
 from gateway.model.record import link
-from gateway.outbound.ledger import SqliteLedger, open_sqlite
-from gateway.ports import Conflict, Exhausted, Occupied
+from gateway.outbound.ledger import open_ledger
+from gateway.ports import Conflict, Exhausted, Ledger, Occupied
 from tests.ledger.making import T0, Line, attempt, opened, posting
 
 
@@ -21,18 +21,18 @@ def wait_for_go() -> None:
     sys.stdin.readline()
 
 
-async def make(path: str) -> None:
+async def make(url: str) -> None:
     """Opens the ledger at the word, makes it if nobody was faster, and leaves a record in it; says its salt."""
     wait_for_go()
-    ledger = await open_sqlite(path)
+    ledger = await open_ledger(url)
     await ledger.append(Line(f"run_{os.getpid()}").step(opened()))
     say(ledger.salt.hex())
     await ledger.close()
 
 
-async def append(path: str, run: str) -> None:
+async def append(url: str, run: str) -> None:
     """Appends to one run for ever, saying each version once it was acknowledged."""
-    ledger = await open_sqlite(path)
+    ledger = await open_ledger(url)
     wait_for_go()
     line = Line(run)
     while True:
@@ -40,9 +40,9 @@ async def append(path: str, run: str) -> None:
         say(line.expected[0])
 
 
-async def contend(path: str, who: str, count: str) -> None:
+async def contend(url: str, who: str, count: str) -> None:
     """Appends to the run that all append to, so many times, reading again after each conflict."""
-    ledger = await open_sqlite(path)
+    ledger = await open_ledger(url)
     wait_for_go()
     conflicts = 0
     for number in range(int(count)):
@@ -51,7 +51,7 @@ async def contend(path: str, who: str, count: str) -> None:
     await ledger.close()
 
 
-async def _append_somehow(ledger: SqliteLedger, goal: str) -> int:
+async def _append_somehow(ledger: Ledger, goal: str) -> int:
     conflicts = 0
     while True:
         stored = await ledger.read("run_1")
@@ -64,9 +64,9 @@ async def _append_somehow(ledger: SqliteLedger, goal: str) -> int:
             return conflicts
 
 
-async def claim(path: str, who: str) -> None:
+async def claim(url: str, who: str) -> None:
     """Claims every attempt, all at once; says which it won."""
-    ledger = await open_sqlite(path)
+    ledger = await open_ledger(url)
     found = await ledger.tracked()
     wait_for_go()
     won = await asyncio.gather(*(ledger.claim(seen, who, T0 + 60) for seen in found))
@@ -74,9 +74,9 @@ async def claim(path: str, who: str) -> None:
     await ledger.close()
 
 
-async def hold(path: str, who: str, count: str) -> None:
+async def hold(url: str, who: str, count: str) -> None:
     """Records so many effects, each in a run of its own, that equal the effects of its twins; says which it has."""
-    ledger = await open_sqlite(path)
+    ledger = await open_ledger(url)
     wait_for_go()
     got = []
     for number in range(int(count)):
@@ -90,9 +90,9 @@ async def hold(path: str, who: str, count: str) -> None:
     await ledger.close()
 
 
-async def charge(path: str, who: str, count: str, limit: str) -> None:
+async def charge(url: str, who: str, count: str, limit: str) -> None:
     """Charges the account that all charge, so many times at once, each in a run of its own; says which landed."""
-    ledger = await open_sqlite(path)
+    ledger = await open_ledger(url)
     wait_for_go()
     steps = [Line(f"run_{who}_{n}").step(postings=[posting("a", 1, limit=int(limit))]) for n in range(int(count))]
     came = await asyncio.gather(*(ledger.append(step) for step in steps), return_exceptions=True)
@@ -103,9 +103,9 @@ async def charge(path: str, who: str, count: str, limit: str) -> None:
     await ledger.close()
 
 
-async def spend(path: str, run: str) -> None:
+async def spend(url: str, run: str) -> None:
     """Charges 3 and then gives back 2, for ever, saying each version once it was acknowledged."""
-    ledger = await open_sqlite(path)
+    ledger = await open_ledger(url)
     wait_for_go()
     line = Line(run)
     while True:
@@ -114,9 +114,9 @@ async def spend(path: str, run: str) -> None:
         say(line.expected[0])
 
 
-async def forget(path: str) -> None:
+async def forget(url: str) -> None:
     """Opens the ledger, uses it, and ends without a word of goodbye."""
-    ledger = await open_sqlite(path)
+    ledger = await open_ledger(url)
     await ledger.append(Line("run_1").step())
     say(len(await ledger.read("run_1")))
 

@@ -7,27 +7,28 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gateway.outbound.ledger import SqliteLedger, open_sqlite, schema
-from gateway.ports import Exhausted, LedgerUnavailable, Occupied
-from tests.ledger.faulty import Faulty, disk_error, locked
+from gateway.outbound.ledger import open_ledger, open_sqlite, schema
+from gateway.ports import Exhausted, Ledger, LedgerUnavailable, Occupied
+from tests.ledger.conftest import Grouped
+from tests.ledger.faulty import Faulty, disk_error
 from tests.ledger.making import Line, attempt, opened, posting, posts, refused
 
 
-async def test_levels_are_found_again_with_the_ledger(path: Path) -> None:
-    first = await open_sqlite(path)
+async def test_levels_are_found_again_with_the_ledger(url: str) -> None:
+    first = await open_ledger(url)
     await first.append(posts("run_1", posting("a", 3, limit=3), posting("b", -2, unit="cost")))
     await first.close()
-    second = await open_sqlite(path)
+    second = await open_ledger(url)
     assert await second.levels(["a", "b"]) == {("a", "calls"): 3, ("b", "cost"): -2}
     assert await refused(second, posts("run_2", posting("a", 1, limit=3))) == ("a", "calls", 3, 3)
     await second.close()
 
 
-async def test_what_another_object_on_the_file_posts_counts_at_once(sqlite: SqliteLedger, path: Path) -> None:
-    other = await open_sqlite(path)
+async def test_what_another_object_on_the_file_posts_counts_at_once(shared: Ledger, url: str) -> None:
+    other = await open_ledger(url)
     await other.append(posts("run_1", posting("a", 3)))
-    assert await sqlite.levels(["a"]) == {("a", "calls"): 3}
-    assert await refused(sqlite, posts("run_2", posting("a", 1, limit=3))) == ("a", "calls", 3, 3)
+    assert await shared.levels(["a"]) == {("a", "calls"): 3}
+    assert await refused(shared, posts("run_2", posting("a", 1, limit=3))) == ("a", "calls", 3, 3)
     await other.close()
 
 
@@ -53,9 +54,8 @@ async def test_a_ledger_of_the_first_schema_is_one_with_accounts_once_it_is_open
     await ledger.close()
 
 
-async def test_steps_of_a_group_see_each_others_postings_and_a_refused_one_harms_none(
-    sqlite: SqliteLedger, path: Path
-) -> None:
+async def test_steps_of_a_group_see_each_others_postings_and_a_refused_one_harms_none(grouped: Grouped) -> None:
+    ledger = grouped.ledger
     line = Line("run_1")
     steps = [
         line.step(opened(), postings=[posting("a", 2, limit=2)]),
@@ -67,8 +67,8 @@ async def test_steps_of_a_group_see_each_others_postings_and_a_refused_one_harms
         line.step(),
     ]
     with anyio.fail_after(10):
-        with locked(path):
-            tasks = [asyncio.ensure_future(sqlite.append(step)) for step in steps]
+        async with grouped.locked():
+            tasks = [asyncio.ensure_future(ledger.append(step)) for step in steps]
             await anyio.wait_all_tasks_blocked()
         came = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(one) for one in came] == [
@@ -80,8 +80,8 @@ async def test_steps_of_a_group_see_each_others_postings_and_a_refused_one_harms
         Occupied,
         type(None),
     ]
-    assert await sqlite.levels(["a", "b"]) == {("a", "calls"): 2}
-    assert [len(await sqlite.read(f"run_{number}")) for number in range(1, 6)] == [3, 0, 1, 1, 0]
+    assert await ledger.levels(["a", "b"]) == {("a", "calls"): 2}
+    assert [len(await ledger.read(f"run_{number}")) for number in range(1, 6)] == [3, 0, 1, 1, 0]
 
 
 class Counting(Faulty):

@@ -3,15 +3,16 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.model.canonical import Digest
-from gateway.outbound.ledger import MemoryLedger, open_sqlite
+from gateway.outbound.ledger import MemoryLedger, open_ledger
 from gateway.ports import Conflict, Exhausted, Ledger, Occupied
+from tests.ledger.conftest import addresses
 from tests.ledger.making import T0, Line, asked, attempt, opened, posting, small
 
 Op: TypeAlias = tuple[Any, ...]
@@ -121,20 +122,24 @@ async def shown(ledger: Ledger) -> object:
     )
 
 
-async def run_both(operations: list[Op]) -> None:
-    with TemporaryDirectory() as directory:
-        sqlite = await open_sqlite(Path(directory) / "ledger.db")
-        memory = MemoryLedger()
-        theirs, ours = ({one: Line(one) for one in RUNS} for _ in range(2))
-        try:
-            for op in operations:
-                assert await told(sqlite, op, theirs) == await told(memory, op, ours), op
-            assert await shown(sqlite) == await shown(memory)
-        finally:
-            await sqlite.close()
+async def run_both(url: str, operations: list[Op]) -> None:
+    other, memory = await open_ledger(url), MemoryLedger()
+    theirs, ours = ({one: Line(one) for one in RUNS} for _ in range(2))
+    try:
+        for op in operations:
+            assert await told(other, op, theirs) == await told(memory, op, ours), op
+        assert await shown(other) == await shown(memory)
+    finally:
+        await other.close()
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(ops, max_size=12))
-def test_ledgers_agree_on_every_answer(operations: list[Op]) -> None:
-    asyncio.run(run_both(operations))
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_ledgers_agree_on_every_answer(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    new = addresses(kind, tmp_path, request)
+
+    @settings(max_examples=60 if kind == "sqlite" else 25, deadline=None)
+    @given(st.lists(ops, max_size=12))
+    def agree(operations: list[Op]) -> None:
+        asyncio.run(run_both(next(new), operations))
+
+    agree()

@@ -3,21 +3,17 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.outbound.ledger import open_ledger
-from gateway.ports import Exhausted, Ledger, Posting
+from gateway.ports import Exhausted, Posting
+from tests.ledger.conftest import addresses
 from tests.ledger.making import Line, posting
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 Account: TypeAlias = tuple[str, str]
 Step: TypeAlias = Sequence[Posting]
@@ -62,19 +58,10 @@ def refusals(came: Sequence[BaseException | None]) -> Iterator[Account | None]:
             yield error.account, error.unit
 
 
-@asynccontextmanager
-async def made(kind: str) -> "AsyncIterator[Ledger]":
-    with TemporaryDirectory() as directory:
-        ledger = await open_ledger("memory:" if kind == "memory" else str(Path(directory) / "ledger.db"))
-        try:
-            yield ledger
-        finally:
-            await ledger.close()
-
-
-async def conserve(kind: str, operations: Sequence[Sequence[Step]]) -> None:
+async def conserve(url: str, operations: Sequence[Sequence[Step]]) -> None:
     levels: Counter[Account] = Counter()
-    async with made(kind) as ledger:
+    ledger = await open_ledger(url)
+    try:
         for turn, group in enumerate(operations):
             steps = [Line(f"run_{turn}_{number}").step(postings=step) for number, step in enumerate(group)]
             came = await asyncio.gather(*(ledger.append(step) for step in steps), return_exceptions=True)
@@ -84,13 +71,19 @@ async def conserve(kind: str, operations: Sequence[Sequence[Step]]) -> None:
             # An account that nothing was posted to is absent, or at 0; one that was never is neither.
             assert {key: found.get(key, 0) for key in levels} == levels
             assert set(found) <= set(levels)
+    finally:
+        await ledger.close()
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_a_level_is_the_sum_of_what_landed_and_what_is_refused_is_what_goes_beyond(kind: str) -> None:
-    @settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+def test_a_level_is_the_sum_of_what_landed_and_what_is_refused_is_what_goes_beyond(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    new = addresses(kind, tmp_path, request)
+
+    @settings(max_examples=25 if kind == "postgres" else 60, deadline=None)
     @given(groups)
     def hold(operations: Sequence[Sequence[Step]]) -> None:
-        asyncio.run(conserve(kind, operations))
+        asyncio.run(conserve(next(new), operations))
 
     hold()

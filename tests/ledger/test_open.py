@@ -6,7 +6,10 @@ import pytest
 
 from gateway.outbound.ledger import MemoryLedger, SqliteLedger, open_ledger
 
-SUPPORTED = "use `sqlite:///relative.db`, `sqlite:////absolute/path.db`, a plain path, or `memory:`"
+SUPPORTED = (
+    "use `sqlite:///relative.db`, `sqlite:////absolute/path.db`, a plain path, `postgresql://user@host:5432/database`, "
+    "or `memory:`"
+)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +38,8 @@ async def test_an_address_may_name_the_memory() -> None:
     ("url", "message"),
     [
         (
-            "postgresql://user:secret@host/db",
-            f"a ledger address that starts with `postgresql:` is not supported: {SUPPORTED}",
+            "mysql://user:secret@host/db",
+            f"a ledger address that starts with `mysql:` is not supported: {SUPPORTED}",
         ),
         ("memory://", f"a ledger address that starts with `memory:` is not supported: {SUPPORTED}"),
         ("sqlite://host/db", f"a ledger address that starts with `sqlite:` is not supported: {SUPPORTED}"),

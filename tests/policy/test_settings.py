@@ -158,15 +158,25 @@ upstreams:
         ),
         ("listen: {port: 65536}\n" + ONE, ["1:16: listen.port: a number of at most 65535 is wanted"]),
         (
-            "ledger: postgresql://ann:pw@h/db\n" + ONE,
+            "ledger: mysql://ann:pw@h/db\n" + ONE,
             [
                 (
-                    "1:9: ledger: no ledger but SQLite is supported yet: `sqlite:///relative.db` or "
-                    "`sqlite:////absolute/path.db`"
+                    "1:9: ledger: a ledger is `sqlite:///relative.db`, `sqlite:////absolute/path.db` or "
+                    "`postgresql://user@host:5432/database`"
                 ),
             ],
         ),
         ("ledger: 'sqlite:///'\n" + ONE, ["1:9: ledger: the address names no file"]),
+        (
+            "ledger: postgresql://ann:pw@h/db?sslmode=require&pool=5\n" + ONE,
+            [
+                (
+                    "1:9: ledger: a ledger address for PostgreSQL takes no parameters but `database`, `dbname`, "
+                    "`host`, `passfile`, `port`, `schema`, `sslcert`, `sslcrl`, `sslkey`, `sslmode`, `sslrootcert`, "
+                    "`target_session_attrs`, `user`"
+                ),
+            ],
+        ),
         ("workflow: a b\n" + ONE, ["1:11: workflow: a workflow's name is wanted, not `a b`"]),
         (
             "run_tokens: {key: short}\n" + ONE,
@@ -275,7 +285,7 @@ upstreams:
             ],
         ),
     ],
-    ids=range(27),
+    ids=range(28),
 )
 def test_a_mistake_is_told_in_its_place_in_plain_words(tmp_path: Path, text: str, lines: list[str]) -> None:
     assert told(tmp_path, text) == lines
@@ -343,6 +353,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         ("sqlite:///ledger.db", "sqlite:///DIR/ledger.db"),
         ("sqlite:////var/ledger.db", "sqlite:////var/ledger.db"),
         ("/var/ledger.db", "sqlite:////var/ledger.db"),
+        ("postgresql://ann@h/db?schema=it", "postgresql://ann@h/db?schema=it"),
     ],
 )
 def test_a_ledger_is_found_from_the_folder_of_the_file(tmp_path: Path, said: str, meant: str) -> None:

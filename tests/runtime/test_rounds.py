@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,9 +17,11 @@ from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal, Resume
 from gateway.model.run import AttemptState
 from gateway.model.tool import Answer, InputRequired, NotSent, TaskStarted
+from gateway.outbound.ledger import open_sqlite
 from gateway.ports import Dispatch, NoSuchRun
 from gateway.runtime.book import Options
 from tests import world
+from tests.ledger.faulty import locked
 from tests.runtime.house import House, house, outcome
 from tests.runtime.test_engine import VERIFIED
 
@@ -53,6 +57,26 @@ async def test_at_the_patience_limit_the_answer_is_in_flight_and_the_outcome_is_
         shown = await it.engine.outcome("run_1.2", world.USER, world.PatientCaller())
         assert shown.result == world.ok("at last").result
         assert len(it.upstreams.sent) == 1
+
+
+async def test_an_answer_whose_receipt_is_not_on_disk_yet_is_told_to_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    ledger = await open_sqlite(path)
+    async with house(ledger) as it:
+        hurried(it)
+        with ExitStack() as busy:
+
+            async def answer(_: Dispatch) -> Answer:
+                busy.enter_context(locked(path))
+                return world.ok("at last")
+
+            it.upstreams.will("write", answer)
+            told = (await it.call("write")).refusal
+            assert told is not None
+            assert (told.outcome, told.executed) == (Outcome.IN_FLIGHT, "unknown")
+        shown = await it.engine.outcome(str(told.attempt), world.USER, world.PatientCaller())
+        assert shown.result == world.ok("at last").result
+    await ledger.close()
 
 
 async def test_what_its_verifier_has_not_judged_is_told_by_nobody_as_done() -> None:

@@ -1,25 +1,44 @@
-"""The ledgers that there are, by address: in memory, or one SQLite file that all gateways of a machine share."""
+"""The ledgers that there are, by address: in memory, in one SQLite file that all gateways of a
+machine share, or in a PostgreSQL server that gateways on many machines share.
+"""
 
 import re
 
 from gateway.outbound.ledger.memory import MemoryLedger as MemoryLedger
+from gateway.outbound.ledger.postgres.address import is_postgres
 from gateway.outbound.ledger.sqlite import SqliteLedger as SqliteLedger
 from gateway.outbound.ledger.sqlite import open_sqlite as open_sqlite
 from gateway.ports import Ledger
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
-_SUPPORTED = "use `sqlite:///relative.db`, `sqlite:////absolute/path.db`, a plain path, or `memory:`"
+_SUPPORTED = (
+    "use `sqlite:///relative.db`, `sqlite:////absolute/path.db`, a plain path, `postgresql://user@host:5432/database`, "
+    "or `memory:`"
+)
 
 
-async def open_ledger(url: str) -> Ledger:
-    """The ledger at that address, made if there is none yet.
+async def open_ledger(url: str, *, make: bool = True) -> Ledger:
+    """The ledger at that address, made if there is none yet. Without `make` none is made in a PostgreSQL server.
 
     Raises: ValueError for an address of another kind, NotOurLedger, LedgerUnavailable.
     """
     if url == "memory:":
         return MemoryLedger()
+    if is_postgres(url):
+        return await _open_postgres(url, make=make)
     return await open_sqlite(_path(url))
+
+
+async def _open_postgres(url: str, *, make: bool) -> Ledger:
+    try:
+        # Only here: who has SQLite needs no driver, and no time to import one.
+        from gateway.outbound.ledger.postgres.ledger import open_postgres  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise ValueError("a ledger in PostgreSQL needs a driver: pip install 'counterfoil[postgres]'") from None
+    return await open_postgres(url, make=make)
 
 
 def _path(url: str) -> str:

@@ -58,6 +58,8 @@ def check_postings(step: Append) -> None:
             raise ValueError(f"account `{posting.account}` is asked for until a time that is none")
         for word in (posting.account, posting.unit):
             word.encode()  # lone surrogates cannot be stored
+            if "\0" in word:
+                raise ValueError(f"account `{word!r}` cannot be stored by every ledger: it holds a NUL")
 
 
 def posted(postings: Sequence[Posting], standing: Callable[[Account], Standing | None]) -> Sequence[Change]:

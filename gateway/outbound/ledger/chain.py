@@ -1,12 +1,15 @@
 """A step's records as they are stored, each the continuation of the one before. The same for every ledger."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from gateway.model.canonical import Digest
 from gateway.model.record import GENESIS, Record, decode, link
 from gateway.outbound.ledger.accounts import check_postings
 from gateway.ports import Append, Conflict, LedgerUnavailable, Occupied, Tracked
+
+ROOM = 65_536
+"""Bytes that `touch` stores, always in the same place: more than most appends, so that these will fit as well."""
 
 UNOPENED = (0, GENESIS)
 """Version and head of a run without records."""
@@ -23,8 +26,8 @@ class Entry(NamedTuple):
 def entries(step: Append) -> Sequence[Entry]:
     """The step's records, encoded; they follow `expected` and each other without a gap.
 
-    Raises: ValueError for records that do not, for attempts of another run, and for postings that no ledger can
-    hold: the caller is wrong.
+    Raises: ValueError for records that do not, for attempts of another run, and for postings or texts that no ledger
+    can hold: the caller is wrong.
     """
     version, head = step.expected
     made: list[Entry] = []
@@ -37,8 +40,28 @@ def entries(step: Append) -> Sequence[Entry]:
     for tracked in step.track:
         if tracked.run != step.run:
             raise ValueError(f"attempt `{tracked.attempt}` of run `{tracked.run}` cannot be tracked by `{step.run}`")
+    if not storable((step.run, *step.untrack, *step.payloads, *(text for one in step.track for text in _texts(one)))):
+        raise ValueError(f"a text in a step of run `{step.run!r}` cannot be stored by every ledger")
     check_postings(step)
     return made
+
+
+def storable(values: Iterable[Any]) -> bool:
+    """Whether the texts among these, also in lists of texts, are such as every ledger can hold: Unicode without NUL,
+    which PostgreSQL has no way to store, and without half a surrogate pair. What asks for others asks for nothing.
+    """
+    return all(
+        storable(value) if isinstance(value, list | tuple) else not isinstance(value, str) or _is_text(value)
+        for value in values
+    )
+
+
+def _is_text(value: str) -> bool:
+    return "\0" not in value and (value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value))
+
+
+def _texts(tracked: Tracked) -> Collection[str]:
+    return tracked.attempt, tracked.state, tracked.hold or "", tracked.owner
 
 
 def check_expected(step: Append, found: tuple[int, str]) -> None:

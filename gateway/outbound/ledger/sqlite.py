@@ -21,7 +21,7 @@ from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger import file
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
-from gateway.outbound.ledger.chain import UNOPENED, Entry, check_expected, check_holds, decoded, entries
+from gateway.outbound.ledger.chain import ROOM, UNOPENED, Entry, check_expected, check_holds, decoded, entries, storable
 from gateway.outbound.ledger.faults import damaged, unavailable
 from gateway.outbound.ledger.schema import RARE, RARE_SQL
 from gateway.outbound.ledger.writer import Opened, Writer
@@ -68,8 +68,6 @@ WHERE NOT EXISTS (SELECT 1 FROM checkpoint WHERE size >= ?1)
 _CHECKPOINTS = "SELECT size, place, peaks, at, note FROM checkpoint ORDER BY size DESC LIMIT ?"
 _PAYLOADS = "SELECT digest, body FROM payload WHERE digest > ? ORDER BY digest LIMIT ?"
 _TOUCH = "INSERT OR REPLACE INTO meta (key, value) VALUES ('touched', ?)"
-ROOM = 65_536
-"""Bytes that `touch` stores, always in the same place: more than most appends, so that these will fit as well."""
 _UNERASE = "DELETE FROM erased WHERE digest = ?"
 _NEWEST_RARE = f"""
 SELECT * FROM (
@@ -228,6 +226,8 @@ class SqliteLedger:
     async def _rows(self, sql: str, *values: Any) -> Iterable[sqlite3.Row]:
         if self._closed:
             raise LedgerUnavailable("the ledger is closed")
+        if not storable(values):
+            return []
         try:
             rows = await self._reader.execute_fetchall(sql, values)
         except sqlite3.Error as error:

@@ -15,7 +15,8 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from gateway.outbound.ledger.file import Watch
-from gateway.outbound.ledger.group import GroupCommit, Job
+from gateway.outbound.ledger.group import GroupCommit, Work
+from gateway.outbound.ledger.jobs import Job, fail, settle, succeed
 from gateway.ports import LedgerUnavailable
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[Opened] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[Job[Work] | None] = SimpleQueue()
         self._group: GroupCommit | None = None
         self._closing = False
         self._last = False
@@ -88,19 +89,19 @@ class Writer:
         try:
             opened = self._connect()
             self._group = GroupCommit(opened.db, opened.path, opened.watch, self._busy_timeout_s)
-            self._tell(_succeed, self._opened, opened)
+            self._tell(succeed, self._opened, opened)
             while group := self._take():
                 self._group.run(group)
-                self._tell(_settle, group)
+                self._tell(settle, group)
             opened.db.close()
         except Exception as error:  # noqa: BLE001 - raised again where `opened` is awaited
-            self._tell(_fail, self._opened, error)
+            self._tell(fail, self._opened, error)
         finally:
-            self._tell(_succeed, self._ended, None)
+            self._tell(succeed, self._ended, None)
 
-    def _take(self) -> Sequence[Job]:
+    def _take(self) -> Sequence[Job[Work]]:
         """All that is queued, at least one; none when the queue was closed before them."""
-        group: list[Job] = []
+        group: list[Job[Work]] = []
         job = None if self._last else self._queue.get()
         while job is not None:
             group.append(job)
@@ -115,21 +116,3 @@ class Writer:
         # The loop may be closed, if nobody closed the ledger: then nobody waits either.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(tell, *values)
-
-
-def _settle(group: Sequence[Job]) -> None:
-    for job in group:
-        if job.error is None:
-            _succeed(job.done, job.result)
-        else:
-            _fail(job.done, job.error)
-
-
-def _succeed(future: asyncio.Future[Any], result: Any) -> None:
-    if not future.done():  # its caller was cancelled
-        future.set_result(result)
-
-
-def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)

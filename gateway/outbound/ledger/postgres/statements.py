@@ -1,0 +1,116 @@
+"""All that is asked of the server beside `put`, for one schema."""
+
+from dataclasses import dataclass
+
+from gateway.outbound.ledger.postgres.schema import RARE_SQL
+
+_COLUMNS = "attempt, run, state, hold, owner, lease_until"
+_STANDINGS = """
+SELECT a.account, a.unit, a.level, a.until
+FROM unnest($1::text[], $2::text[]) AS want (account, unit)
+JOIN {s}.accounts a ON a.account = want.account COLLATE "C" AND a.unit = want.unit COLLATE "C"
+"""
+_PUT_ARGUMENTS = ", ".join(f"${number}" for number in range(1, 31))
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """SQL for one schema, whose name needs no quotes."""
+
+    enter: str
+    put: str
+    witness: str
+    lock_events: str
+    levels: str
+    lock_levels: str
+    heads: str
+    holders: str
+    claim: str
+    renew: str
+    lock_checkpoints: str
+    checkpoint: str
+    erase: str
+    touch: str
+    store: str
+    read: str
+    find_rare: str
+    find: str
+    payload: str
+    levels_of: str
+    tracked: str
+    tracked_in: str
+    log: str
+    links: str
+    closed: str
+    checkpoints: str
+    payloads: str
+    erased: str
+
+
+def statements(schema: str) -> Statements:
+    """The statements for that schema."""
+    return Statements(**{name: sql.replace("{s}", schema) for name, sql in _SQL.items()})
+
+
+_SQL = {
+    "enter": "SELECT {s}.enter($1)",
+    "put": f"SELECT {{s}}.put({_PUT_ARGUMENTS})",
+    "witness": "SELECT link FROM {s}.event WHERE run = $1 AND seq = $2",
+    "lock_events": "LOCK TABLE {s}.event IN SHARE ROW EXCLUSIVE MODE",
+    "levels": _STANDINGS,
+    "lock_levels": f"{_STANDINGS} ORDER BY a.account, a.unit FOR UPDATE OF a",
+    "heads": """
+        SELECT want.run, found.seq, found.link FROM unnest($1::text[]) AS want (run)
+        JOIN LATERAL (
+            SELECT e.seq, e.link FROM {s}.event e WHERE e.run = want.run COLLATE "C" ORDER BY e.seq DESC LIMIT 1
+        ) AS found ON true
+    """,
+    "holders": f"SELECT {_COLUMNS} FROM {{s}}.attempt WHERE hold = ANY ($1::text[])",
+    "claim": """
+        UPDATE {s}.attempt SET owner = $1, lease_until = $2
+        WHERE attempt = $3 AND owner = $4 AND lease_until = $5 AND state = $6
+    """,
+    # In the order of their keys, as everybody takes them.
+    "renew": """
+        UPDATE {s}.attempt SET lease_until = $1 WHERE attempt = ANY (ARRAY(
+            SELECT attempt FROM {s}.attempt WHERE owner = $2 AND lease_until > 0 ORDER BY attempt FOR UPDATE
+        ))
+    """,
+    # Of two checkpoints at the same time the smaller must see the larger.
+    "lock_checkpoints": "LOCK TABLE {s}.checkpoint IN SHARE ROW EXCLUSIVE MODE",
+    "checkpoint": """
+        INSERT INTO {s}.checkpoint (size, place, peaks, at, note) SELECT $1, $2, $3, $4, $5
+        WHERE NOT EXISTS (SELECT FROM {s}.checkpoint WHERE size >= $1)
+    """,
+    "erase": """
+        WITH gone AS (DELETE FROM {s}.payload WHERE digest = ANY ($1::text[]) RETURNING digest)
+        INSERT INTO {s}.erased (digest, at) SELECT digest, $2 FROM gone
+        ON CONFLICT (digest) DO UPDATE SET at = excluded.at
+    """,
+    # Refused by a server that takes no writes.
+    "touch": "SELECT FROM {s}.ledger FOR KEY SHARE",
+    "store": """
+        INSERT INTO {s}.touched (one, body) VALUES (true, $1) ON CONFLICT (one) DO UPDATE SET body = excluded.body
+    """,
+    "read": "SELECT body, link FROM {s}.event WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+    # Each rare kind gives its own newest, and the newest of those are taken.
+    "find_rare": f"""
+        SELECT found.body, found.link FROM unnest($1::text[]) AS want (kind)
+        CROSS JOIN LATERAL (
+            SELECT place, body, link FROM {{s}}.event
+            WHERE kind = want.kind COLLATE "C" AND {RARE_SQL} ORDER BY place DESC LIMIT $2
+        ) AS found
+        ORDER BY found.place DESC LIMIT $2
+    """,
+    "find": "SELECT body, link FROM {s}.event WHERE kind = ANY ($1::text[]) ORDER BY place DESC LIMIT $2",
+    "payload": "SELECT body FROM {s}.payload WHERE digest = $1",
+    "levels_of": "SELECT account, unit, level FROM {s}.accounts WHERE account = ANY ($1::text[])",
+    "tracked": f"SELECT {_COLUMNS} FROM {{s}}.attempt ORDER BY position",
+    "tracked_in": f"SELECT {_COLUMNS} FROM {{s}}.attempt WHERE state = ANY ($1::text[]) ORDER BY position",
+    "log": "SELECT place, run, seq, link, body FROM {s}.event WHERE place > $1 ORDER BY place LIMIT $2",
+    "links": "SELECT place, link FROM {s}.event WHERE place > $1 ORDER BY place LIMIT $2",
+    "closed": "SELECT {s}.closed()",
+    "checkpoints": "SELECT size, place, peaks, at, note FROM {s}.checkpoint ORDER BY size DESC LIMIT $1",
+    "payloads": "SELECT digest, body FROM {s}.payload WHERE digest > $1 ORDER BY digest LIMIT $2",
+    "erased": "SELECT digest, at FROM {s}.erased WHERE digest = ANY ($1::text[])",
+}
