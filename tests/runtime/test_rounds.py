@@ -1,7 +1,7 @@
 """Calls that take longer than a client waits, and calls that take several rounds."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,11 @@ from gateway.model.canonical import digest
 from gateway.model.events import Outcome
 from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal, Resume
+from gateway.model.record import Record
 from gateway.model.run import AttemptState
 from gateway.model.tool import Answer, InputRequired, NotSent, TaskStarted
-from gateway.ports import Dispatch, NoSuchRun
+from gateway.outbound.ledger.memory import MemoryLedger
+from gateway.ports import Append, Dispatch, LedgerUnavailable, NoSuchRun
 from gateway.runtime.book import Options
 from tests import world
 from tests.runtime.house import House, house, outcome
@@ -53,6 +55,66 @@ async def test_at_the_patience_limit_the_answer_is_in_flight_and_the_outcome_is_
         shown = await it.engine.outcome("run_1.2", world.USER, world.PatientCaller())
         assert shown.result == world.ok("at last").result
         assert len(it.upstreams.sent) == 1
+
+
+class Slow(MemoryLedger):
+    """A ledger whose disk, or whose payloads, one can hold up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = asyncio.Event()
+        self.disk.set()
+        self.lost = False
+
+    async def append(self, step: Append) -> None:
+        await self.disk.wait()
+        await super().append(step)
+
+    async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
+        if self.lost:
+            raise LedgerUnavailable("the ledger is gone")
+        return await super().read(run, after)
+
+
+async def test_at_the_patience_limit_nothing_is_told_whose_receipt_is_not_on_disk() -> None:
+    ledger = Slow()
+
+    async def answered(_: Dispatch) -> Answer:
+        ledger.disk.clear()
+        return world.ok()
+
+    async with house(ledger) as it:
+        await it.call("write", {"n": 1})  # so that an equal result is in the ledger already
+        hurried(it)
+        it.upstreams.will("write", answered)
+        told = (await it.call("write", {"n": 2})).refusal
+        assert told is not None
+        assert (told.outcome, told.executed) == (Outcome.IN_FLIGHT, "unknown")
+        ledger.disk.set()
+        shown = await it.engine.outcome(str(told.attempt), world.USER, world.PatientCaller())
+        assert shown.result == world.ok().result
+
+
+async def test_at_the_patience_limit_a_ledger_that_cannot_be_read_is_told_as_such() -> None:
+    ledger = Slow()
+    async with house(ledger) as it:
+        hurried(it)
+        gate = asyncio.Event()
+
+        async def answered(_: Dispatch) -> Answer:
+            ledger.lost = True
+            it.book._heads._heads.clear()  # as after many other runs
+            it.book._heads._durable.clear()
+            await gate.wait()
+            return world.ok()
+
+        it.upstreams.will("write", answered)
+        shown = await it.call("write")
+        assert shown.refusal is not None
+        assert (shown.refusal.outcome, shown.refusal.executed) == (Outcome.LEDGER_UNAVAILABLE, "unknown")
+        assert shown.attempt == "run_1.2"
+        ledger.lost = False
+        gate.set()
 
 
 async def test_what_its_verifier_has_not_judged_is_told_by_nobody_as_done() -> None:
