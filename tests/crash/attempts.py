@@ -97,3 +97,16 @@ def lived(history: History) -> dict[str, Lived]:
 def _moves(event: Event) -> bool:
     """Verdicts that only cite an attempt say nothing of it."""
     return not event.kind.startswith("proposal.")
+
+
+def given_way(attempts: Mapping[str, Lived]) -> dict[str, int]:
+    """Ended attempts whose hold gave way to an equal call that its client told apart by a key of its own; and where."""
+    latest: dict[tuple[str, str, str], Lived] = {}
+    given: dict[str, int] = {}
+    for attempt in attempts.values():
+        equal = attempt.run, attempt.intent.tool, attempt.intent.alike or attempt.intent.arguments
+        earlier = latest.get(equal)
+        if earlier is not None and earlier.owes_at(attempt.place - 1) == "undelivered":
+            given[earlier.id] = attempt.place
+        latest[equal] = attempt
+    return given

@@ -97,9 +97,10 @@ class Ground:
     replies: list[Reply] = field(default_factory=list)
     known: dict[Digest, Policy] = field(default_factory=dict)
     """Every policy that was ever in force, by its digest."""
-    _durable: dict[str, float] = field(default_factory=dict)
-    """By record, when it became durable."""
-    _records: list[tuple[Record, bytes]] = field(default_factory=list)
+    _decided: dict[str, float] = field(default_factory=dict)
+    """By record that became durable, when it was decided, by the true clock."""
+    records: list[tuple[Record, bytes]] = field(default_factory=list)
+    """Of the ledger's log, as far as it was read."""
     _place: int = 0
 
     @classmethod
@@ -119,9 +120,9 @@ class Ground:
 
     # --- what is noted ----------------------------------------------------------------------------------------------
 
-    def became_durable(self, step: Append) -> None:
-        """The step is in the ledger."""
-        self._durable |= {record.id: self.clock.seconds for record in step.records}
+    def became_durable(self, step: Append, decided: float) -> None:
+        """The step is in the ledger, and was decided then."""
+        self._decided |= {record.id: decided for record in step.records}
 
     async def intended(self, attempt: str | None) -> bool:
         """Whether the ledger holds that attempt's intent."""
@@ -139,7 +140,7 @@ class Ground:
                 tool=proposal.tool,
                 arguments=proposal.arguments_digest,
                 kind="refused" if refusal else "asked" if shown.awaits else "error" if shown.error else "result",
-                place=len(self._durable),
+                place=len(self._decided),
                 attempt=shown.attempt if refusal is None else refusal.attempt,
                 payload=None if payload is None else digest_bytes(canonical(payload), self.ledger.salt),
                 outcome=None if refusal is None else str(refusal.outcome),
@@ -148,16 +149,20 @@ class Ground:
             )
         )
 
+    async def read_on(self) -> None:
+        """`records` has all that is in the ledger."""
+        while logged := await self.ledger.log(self._place):
+            self.records += [(decode(one.body), one.body) for one in logged]
+            self._place = logged[-1].place
+
     async def history(
         self, views: Iterable[Run] = (), *, unanswered: Iterable[str] = (), at_rest: bool = False
     ) -> History:
         """All that happened so far."""
-        while logged := await self.ledger.log(self._place):
-            self._records += [(decode(one.body), one.body) for one in logged]
-            self._place = logged[-1].place
-        accounts = {one.account for record, _ in self._records for one in getattr(record.event, "accounts", ())}
+        await self.read_on()
+        accounts = {one.account for record, _ in self.records for one in getattr(record.event, "accounts", ())}
         return History(
-            records=tuple(self._records),
+            records=tuple(self.records),
             tracked=tuple(await self.ledger.tracked()),
             levels=await self.ledger.levels(sorted(accounts)),
             payloads=dict(await self.ledger.payloads(limit=100_000)),
@@ -167,7 +172,7 @@ class Ground:
             answered=tuple(self.outside.answered),
             replies=tuple(self.replies),
             acknowledged=tuple(self.acknowledged),
-            times=tuple(self._durable.get(record.id, record.at.timestamp()) for record, _ in self._records),
+            times=tuple(self._decided.get(record.id, record.at.timestamp()) for record, _ in self.records),
             views=tuple(views),
             unanswered=tuple(unanswered),
             salt=self.ledger.salt,
@@ -195,10 +200,11 @@ def approving(run: Run, approval: str, *, yes: bool = True, by: Who = BOSS) -> A
     return decided
 
 
-def resolving(attempt: str, *, happened: bool) -> Any:
-    """A step by which a person says what became of an unknown attempt. Raises: NotAwaiting."""
+def resolving(ground: "Ground", attempt: str) -> Any:
+    """A step by which a person looks, and says what became of an unknown attempt. Raises: NotAwaiting."""
 
     def told(state: Run, _rules: object, now: Any) -> list[Event]:
+        happened = any(one.attempt == attempt for one in ground.outside.effects)
         return [resolve(state, attempt, happened=happened, by=BOSS, reason="looked", now=now)]
 
     return told

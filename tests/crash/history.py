@@ -95,7 +95,7 @@ class History:
     acknowledged: Sequence[tuple[str, int, str]] = ()
     """Run, version and link of each append that a gateway was told is durable."""
     times: Sequence[float] = ()
-    """When each record became durable, by the true clock."""
+    """When each record was decided, by the true clock."""
     views: Sequence[Run] = ()
     """What living gateways take the state of runs to be."""
     salt: bytes = b""

@@ -6,16 +6,15 @@ process dies, or the ledger fails. What is dead runs no further: it waits at its
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from gateway.model.answer import Shown
 from gateway.model.party import Party
-from gateway.model.policy import Policy
 from gateway.model.proposal import Proposal
-from gateway.model.tool import Answer, Tool
+from gateway.model.tool import Answer, NotSent, Silence, Tool
 from gateway.ports import Append, Dispatch, Ledger, LedgerUnavailable
 from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
@@ -66,6 +65,8 @@ class Life:
         policies = Policies(ledger, ground.policies, ground.workflow)
         self.book = Book(ledger, policies, self.clock, Options(owner=owner, drain_s=0.1))
         self.engine = Engine(self.book, MortalUpstreams(self))
+        self.ready: set[str] = set()
+        """Runs that agents may use through it."""
         self._tasks: list[asyncio.Task[Any]] = []
         if keepers:
             self.do(self.engine.carrier.keep_leases())
@@ -129,6 +130,12 @@ class Life:
         if fate == "fail" and passage.port == "ledger":
             raise LedgerUnavailable(f"{passage} it failed")
 
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """All that it works on, in the order in which it began: a set of tasks has none that can be seen again."""
+        return sorted(
+            {*self._tasks, *self.engine.carrier._tasks}, key=lambda task: int(task.get_name().rpartition("-")[2])
+        )
+
     def kill(self) -> None:
         """It dies where it stands."""
         if not self.dead:
@@ -137,7 +144,7 @@ class Life:
     async def bury(self) -> None:
         """Nothing of it is left, and nothing of it ran on."""
         self.kill()
-        while left := [task for task in [*self._tasks, *self.engine.carrier._tasks] if not task.done()]:
+        while left := [task for task in self.tasks() if not task.done()]:
             for task in left:
                 task.cancel()
             await asyncio.wait(left, timeout=1)
@@ -178,13 +185,14 @@ class MortalLedger(Mortal):
 
     async def append(self, step: Append) -> None:
         ground, life = self._life.ground, self._life
+        decided = ground.clock.seconds
         await life.passes(Passage("ledger", "append", "before"))
         try:
             await ground.ledger.append(step)
         except Exception:
             await life.passes(Passage("ledger", "append", "after"))
             raise
-        ground.became_durable(step)
+        ground.became_durable(step, decided)
         for record in step.records:
             if record.event.kind in SENDING:
                 _SENT.set(getattr(record.event, "attempt", None))
@@ -206,25 +214,45 @@ class MortalUpstreams:
 
     async def call(self, dispatch: Dispatch) -> Answer:
         life, outside = self._life, self._life.ground.outside
+        late = _Late(life, dispatch)
         port = "probe" if dispatch.tool.name == PROBE else "upstream"
+        deadline = life.ground.clock.seconds + dispatch.timeout_s
         await life.passes(Passage(port, "call", "before"))
         if port == "probe":
             answer, until = outside.probed(dispatch), life.ground.clock.seconds
         else:
             intended = await life.ground.intended(_SENT.get())
-            answer, until = outside.take(dispatch, _SENT.get(), intended=intended, late=self._late(dispatch))
+            answer, until = outside.take(dispatch, _SENT.get(), intended=intended, late=late.heard)
         await life.passes(Passage(port, "call", "after"))
         life.ground.clock.reach(until)
+        if life.ground.clock.seconds > deadline and not isinstance(answer, Silence | NotSent):
+            late.kept.insert(0, answer)  # it came, but nobody waits any more
+            answer = Silence(f"no answer came in {dispatch.timeout_s:g} s")
+        if isinstance(answer, Silence):
+            late.tell_from_now_on()
         return answer
 
-    def _late(self, dispatch: Dispatch) -> Callable[[Answer], None]:
-        def heard(answer: Answer) -> None:
-            if not self._life.dead and dispatch.late is not None:
-                dispatch.late(answer)
 
-        return heard
+class _Late:
+    """What is heard of a call after its caller was told that it is silent: the first of it, once, as the port says."""
 
+    def __init__(self, life: Life, dispatch: Dispatch) -> None:
+        self._life = life
+        self._dispatch = dispatch
+        self._silent = False
+        self.kept: list[Answer] = []
 
-def policies_of(*policies: Policy) -> Mapping[str, Policy]:
-    """By workflow."""
-    return {one.workflow: one for one in policies}
+    def heard(self, answer: Answer) -> None:
+        self.kept.append(answer)
+        if self._silent and len(self.kept) == 1:
+            self._tell()
+
+    def tell_from_now_on(self) -> None:
+        self._silent = True
+        if self.kept:
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def _tell(self) -> None:
+        if not self._life.dead and self._dispatch.late is not None:
+            self._dispatch.late(self.kept[0])
+

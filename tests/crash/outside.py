@@ -28,7 +28,7 @@ class Fault:
 
     effect: Literal["now", "never", "late", "twice"] = "now"
     answer: Literal[
-        "result", "schema", "is_error", "rpc_error", "input", "task", "silence", "timeout", "refused"
+        "result", "schema", "is_error", "rpc_error", "input", "input_timeout", "task", "silence", "timeout", "refused"
     ] = "result"
     again: bool = False
     """It answers (once more) later, and says something else."""
@@ -50,6 +50,7 @@ FAULTS: Mapping[str, Fault] = {
     "a JSON-RPC error after it was done": Fault("now", "rpc_error"),
     "done twice": Fault("twice", "result"),
     "asks for input": Fault("now", "input"),
+    "asks for input, and is deaf to it": Fault("late", "input_timeout"),
     "makes a task of it": Fault("now", "task"),
 }
 
@@ -114,7 +115,7 @@ class Outside:
         one = Received(next(self._numbers), dispatch.tool.name, arguments, attempt, intended, key, now)
         self.received.append(one)
         deadline = now + dispatch.timeout_s
-        if fault.answer == "input" and not dispatch.more:
+        if fault.answer in {"input", "input_timeout"} and not dispatch.more:
             return self._told(one, InputRequired({"resultType": "input_required", "requestState": f"r{one.number}"})), now
         answer = self._answer(one, fault)
         if fault.effect == "late":
@@ -124,7 +125,7 @@ class Outside:
         if fault.again:
             other = ToolResult({"content": [], "structuredContent": {"n": -one.number}})
             self.clock.at(deadline + LATE_S + 1, lambda: late(self._told(one, other)))
-        return answer, deadline if fault.answer == "timeout" else now
+        return answer, deadline if fault.answer in {"timeout", "input_timeout"} else now
 
     def _answer(self, one: Received, fault: Fault) -> Answer:
         result = self._result(one)

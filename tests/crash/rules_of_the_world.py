@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gateway.model.canonical import parse
 from gateway.model.events import Effect as EffectClass
-from tests.crash.attempts import FREED, Lived, lived
+from tests.crash.attempts import FREED, Lived, given_way, lived
 from tests.crash.history import History, Reply
 
 
@@ -37,6 +37,7 @@ def one_effect_a_key(history: History) -> Iterator[str]:
 
 def _held(attempts: dict[str, Lived]) -> Iterator[str]:
     holders: dict[str, list[Lived]] = defaultdict(list)
+    given = given_way(attempts)
     for attempt in attempts.values():
         hold, key = attempt.intent.hold, attempt.intent.key
         if hold is None:
@@ -44,7 +45,8 @@ def _held(attempts: dict[str, Lived]) -> Iterator[str]:
         for earlier in holders[hold]:
             owes = earlier.owes_at(attempt.place - 1)
             meant = key is not None and key.source == "caller" and earlier.run == attempt.run
-            if owes is not None and not (owes == "undelivered" and meant):
+            gave_way = given.get(earlier.id, attempt.place) < attempt.place
+            if owes is not None and not (owes == "undelivered" and (meant or gave_way)):
                 yield f"`{attempt.id}` was intended while its equal `{earlier.id}` was {owes}"
         holders[hold].append(attempt)
 

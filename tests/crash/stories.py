@@ -69,8 +69,8 @@ async def before(ground: Ground, life: Life, tool: str, fault: str) -> None:
     Raises: Died.
     """
     faults = iter([fault])
-    ground.outside.fault = lambda _: next(faults, "none") if fault != "asks for input" else fault
-    await life.done(life.engine.open_run(run=RUN, principal=AGENT, origin="process", attribution={}))
+    ground.outside.fault = lambda _: next(faults, "none") if not fault.startswith("asks") else fault
+    await life.done(life.engine.open_run(run=RUN, principal=AGENT, origin="token", attribution={}))
     await ask(life, tool, "a", CALL_ID)
     await ask(life, tool, "a", CALL_ID)
     await life.done(life.engine.carrier._ledger.renew(life.owner, life.clock.now() + LEASE_S))
@@ -88,9 +88,9 @@ async def after(ground: Ground, life: Life, tool: str) -> None:
     await swept(life)
     ground.clock.reach(ground.clock.seconds + SETTLED_S)
     await swept(life)
-    await life.done(life.engine.open_run(run=RUN, principal=AGENT, origin="process", attribution={}))
+    await life.done(life.engine.open_run(run=RUN, principal=AGENT, origin="token", attribution={}))
     await ask(life, tool, "a", CALL_ID)
-    await settled_by_people(ground, life)
+    await settled_by_people(life)
     await ask(life, tool, "a", CALL_ID)
     await ask(life, tool, "a", None)
     await ask(life, tool, "a", None)
@@ -109,7 +109,7 @@ async def swept(life: Life) -> None:
         life.ground.clock.reach(life.ground.clock.seconds + LEASE_S)
 
 
-async def settled_by_people(ground: Ground, life: Life) -> None:
+async def settled_by_people(life: Life) -> None:
     """A person looks at the world and tells the truth about each attempt that is unknown.
 
     Raises: Died.
@@ -117,14 +117,13 @@ async def settled_by_people(ground: Ground, life: Life) -> None:
     state = await life.done(life.book.fresh_state_of(RUN))
     for attempt in list(state.unsettled.values()):
         if attempt.state is AttemptState.UNKNOWN:
-            happened = any(one.attempt == attempt.id for one in ground.outside.effects)
-            await life.done(_said(life, attempt.id, happened=happened))
+            await life.done(_said(life, attempt.id))
     await life.quiet()
 
 
-async def _said(life: Life, attempt: str, *, happened: bool) -> None:
+async def _said(life: Life, attempt: str) -> None:
     try:
-        await life.book.say(RUN, resolving(attempt, happened=happened))
+        await life.book.say(RUN, resolving(life.ground, attempt))
     except NotAwaiting:
         return  # recovery was quicker
 
