@@ -112,8 +112,8 @@ class Driver:
     async def jump(self) -> None:
         life = self.chance.choice(self.world.lives)
         wanted = self.chance.choice(JUMPS_S)
-        life.clock.ahead_s = max(-self.nature.skew_s, min(self.nature.skew_s, wanted))
-        self._say("jump", life.owner, round(life.clock.ahead_s, 1))
+        life.machine.ahead_s = max(-self.nature.skew_s, min(self.nature.skew_s, wanted))
+        self._say("jump", life.owner, round(life.machine.ahead_s, 1))
 
     # --- agents -----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.kernel.approve import answer, resolve
+from gateway.kernel.approve import NotAwaiting, answer, resolve
 from gateway.model.alike import alike_digest
 from gateway.model.answer import Shown
 from gateway.model.canonical import Digest, canonical, digest, digest_bytes
@@ -28,6 +28,7 @@ CANARY = "canary-5f2c9e"
 
 _SEEN = {"tool": PROBE, "arguments_from": {"tool": "args.tool", "ref": "args.ref"}}
 _QUERY = {"probe": _SEEN, "happened": ["result.structuredContent.n > 0"], "absent": ["result.structuredContent.n == 0"]}
+_QUERY_BY_KEY = {**_QUERY, "probe": {"tool": PROBE, "arguments_from": {"key": "key"}}}
 
 TOOLS: Mapping[str, Mapping[str, Any]] = {
     "read": {"effect": "read"},
@@ -36,6 +37,10 @@ TOOLS: Mapping[str, Mapping[str, Any]] = {
     "keyed": {
         "effect": "write",
         "idempotency": {"kind": "key", "key": {"argument": ARGUMENT}, "valid_s": 300},
+    },
+    "asked": {
+        "effect": "write",
+        "idempotency": {"kind": "key", "key": {"argument": ARGUMENT}, "valid_s": 300, "query": _QUERY_BY_KEY},
     },
     "queried": {"effect": "write", "repeat": "replay", "idempotency": {"kind": "query", "query": _QUERY}},
     "verified": {"effect": "write"},
@@ -95,13 +100,15 @@ class Ground:
     workflow: str = "crash"
     acknowledged: list[tuple[str, int, str]] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
+    latest: float = 0.0
+    """The time that the newest record tells."""
     known: dict[Digest, Policy] = field(default_factory=dict)
     """Every policy that was ever in force, by its digest."""
     _decided: dict[str, float] = field(default_factory=dict)
     """By record that became durable, when it was decided, by the true clock."""
     records: list[tuple[Record, bytes]] = field(default_factory=list)
     """Of the ledger's log, as far as it was read."""
-    _place: int = 0
+    _read: int = 0
 
     @classmethod
     def new(cls, ledger: Ledger, clock: TrueClock | None = None, *policies: Policy) -> "Ground":
@@ -122,6 +129,7 @@ class Ground:
 
     def became_durable(self, step: Append, decided: float) -> None:
         """The step is in the ledger, and was decided then."""
+        self.latest = step.records[-1].at.timestamp()
         self._decided |= {record.id: decided for record in step.records}
 
     async def intended(self, attempt: str | None) -> bool:
@@ -130,8 +138,13 @@ class Ground:
         held = await self.ledger.read(run)
         return any(getattr(record.event, "attempt", None) == attempt for record, _ in held)
 
-    def told(self, proposal: Proposal, shown: Shown) -> None:
-        """A client was told that."""
+    @property
+    def place(self) -> int:
+        """How many records are durable."""
+        return len(self._decided)
+
+    def told(self, proposal: Proposal, shown: Shown, asked: int) -> None:
+        """A client was told that of the call that it made when the log had `asked` records."""
         payload = shown.result if shown.result is not None else shown.error
         refusal = shown.refusal
         self.replies.append(
@@ -140,7 +153,8 @@ class Ground:
                 tool=proposal.tool,
                 arguments=proposal.arguments_digest,
                 kind="refused" if refusal else "asked" if shown.awaits else "error" if shown.error else "result",
-                place=len(self._decided),
+                place=self.place,
+                asked=asked,
                 attempt=shown.attempt if refusal is None else refusal.attempt,
                 payload=None if payload is None else digest_bytes(canonical(payload), self.ledger.salt),
                 outcome=None if refusal is None else str(refusal.outcome),
@@ -151,9 +165,9 @@ class Ground:
 
     async def read_on(self) -> None:
         """`records` has all that is in the ledger."""
-        while logged := await self.ledger.log(self._place):
+        while logged := await self.ledger.log(self._read):
             self.records += [(decode(one.body), one.body) for one in logged]
-            self._place = logged[-1].place
+            self._read = logged[-1].place
 
     async def history(
         self, views: Iterable[Run] = (), *, unanswered: Iterable[str] = (), at_rest: bool = False
@@ -205,7 +219,10 @@ def resolving(ground: "Ground", attempt: str) -> Any:
 
     def told(state: Run, _rules: object, now: Any) -> list[Event]:
         happened = any(one.attempt == attempt for one in ground.outside.effects)
-        return [resolve(state, attempt, happened=happened, by=BOSS, reason="looked", now=now)]
+        known = state.attempts.get(attempt)
+        if not happened and known is not None and ground.clock.seconds < known.intent.settles_at.timestamp():
+            raise NotAwaiting("people have a watch of their own, and come back")
+        return list(resolve(state, attempt, happened=happened, by=BOSS, reason="looked", now=now))
 
     return told
 

@@ -68,6 +68,8 @@ class Reply:
     """`asked`: the upstream wants input, or made a task of it."""
     place: int
     """How many records the ledger's log had when it was told."""
+    asked: int = 0
+    """And when the call was made."""
     attempt: str | None = None
     payload: Digest | None = None
     """Of the result or error."""

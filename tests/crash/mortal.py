@@ -15,11 +15,12 @@ from gateway.model.answer import Shown
 from gateway.model.party import Party
 from gateway.model.proposal import Proposal
 from gateway.model.tool import Answer, NotSent, Silence, Tool
+from gateway.outbound.clock import LedgerClock
 from gateway.ports import Append, Dispatch, Ledger, LedgerUnavailable
 from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies
-from gateway.runtime.recover import keep_sweeping
+from gateway.runtime.recover import Recovery
 from tests.crash.clocks import OwnClock
 from tests.crash.ground import PROBE, Ground
 from tests.world import PatientCaller
@@ -56,21 +57,26 @@ class Life:
     """One gateway process."""
 
     def __init__(self, ground: Ground, owner: str, fate: Fate, ahead_s: float = 0.0, *, keepers: bool = False) -> None:
+        """`ahead_s` is how far its machine's wall clock is ahead; `keepers`: what runs for ever is running."""
         self.ground = ground
         self.owner = owner
         self.fate = fate
-        self.clock = OwnClock(ground.clock, ahead_s, ground.clock.seconds - 1000.0)
+        self.machine = OwnClock(ground.clock, ahead_s, ground.clock.seconds - 1000.0)
+        self.clock = LedgerClock(self.machine, ground.clock.seconds, ground.latest)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         ledger = cast("Ledger", MortalLedger(self, ground.ledger))
         policies = Policies(ledger, ground.policies, ground.workflow)
         self.book = Book(ledger, policies, self.clock, Options(owner=owner, drain_s=0.1))
-        self.engine = Engine(self.book, MortalUpstreams(self))
+        upstreams = MortalUpstreams(self)
+        self.engine = Engine(self.book, upstreams)
+        self.recovery = Recovery(self.book, self.engine, upstreams)
         self.ready: set[str] = set()
         """Runs that agents may use through it."""
         self._tasks: list[asyncio.Task[Any]] = []
         if keepers:
             self.do(self.engine.carrier.keep_leases())
-            self.do(keep_sweeping(self.book, self.engine.carrier))
+            self.do(self.recovery.keep())
+            self.do(self.clock.keep(ledger))
 
     @property
     def dead(self) -> bool:
@@ -110,9 +116,10 @@ class Life:
         Raises: Died.
         """
         caller = PatientCaller(waits_since=asyncio.get_running_loop().time())
+        asked = self.ground.place
         shown = await self.engine.call(proposal, caller)
         if not self.dead:
-            self.ground.told(proposal, shown)
+            self.ground.told(proposal, shown, asked)
             if deliver:
                 self.engine.delivered(shown)
         return shown
@@ -222,7 +229,9 @@ class MortalUpstreams:
             answer, until = outside.probed(dispatch), life.ground.clock.seconds
         else:
             intended = await life.ground.intended(_SENT.get())
-            answer, until = outside.take(dispatch, _SENT.get(), intended=intended, late=late.heard)
+            answer, until = outside.take(
+                dispatch, _SENT.get(), intended=intended, deadline=deadline, late=late.heard
+            )
         await life.passes(Passage(port, "call", "after"))
         life.ground.clock.reach(until)
         if life.ground.clock.seconds > deadline and not isinstance(answer, Silence | NotSent):

@@ -101,20 +101,32 @@ class Outside:
         if self.lying:
             return Silence("the probe heard nothing")
         asked = dispatch.arguments
-        return ToolResult({"content": [], "structuredContent": {"n": self._done[asked["tool"], asked["ref"]]}})
+        if "key" in asked:
+            count = sum(one.attempt == asked["key"] for one in self.effects)
+        else:
+            count = self._done[asked["tool"], asked["ref"]]
+        return ToolResult({"content": [], "structuredContent": {"n": count}})
 
     def take(
-        self, dispatch: Dispatch, attempt: str | None, *, intended: bool, late: Callable[[Answer], None]
+        self,
+        dispatch: Dispatch,
+        attempt: str | None,
+        *,
+        intended: bool,
+        deadline: float,
+        late: Callable[[Answer], None],
     ) -> tuple[Answer, float]:
-        """What comes of a call that has reached its server, and from when on its caller can know."""
+        """What comes of a call that reaches its server now, and from when on its caller can know.
+
+        `deadline` is when its caller gives up; whoever has not sent it by then does not send it any more.
+        """
         fault, now = FAULTS[self.fault(dispatch.tool.name)], self.clock.seconds
-        if fault.answer == "refused":
+        if fault.answer == "refused" or now > deadline:
             return NotSent("nobody listens there"), now
         arguments = dict(dispatch.arguments)
         key = arguments.pop(ARGUMENT, None)
         one = Received(next(self._numbers), dispatch.tool.name, arguments, attempt, intended, key, now)
         self.received.append(one)
-        deadline = now + dispatch.timeout_s
         if fault.answer in {"input", "input_timeout"} and not dispatch.more:
             return self._told(one, InputRequired({"resultType": "input_required", "requestState": f"r{one.number}"})), now
         answer = self._answer(one, fault)

@@ -10,6 +10,7 @@ from gateway.model.canonical import parse
 from gateway.model.events import (
     ApprovalDecided,
     ApprovalRequested,
+    AttemptResent,
     EvidenceRecorded,
     IntentRecorded,
     PhaseMoved,
@@ -278,7 +279,13 @@ def success_is_proven(history: History) -> Iterator[str]:
 
 
 def _mutates(event: object, proof: EvidenceRecorded) -> bool:
-    intended = isinstance(event, IntentRecorded) and event.effect is not EffectClass.READ
-    return intended and isinstance(event, IntentRecorded) and any(fnmatchcase(event.tool, one) for one in proof.covers)
+    match event:
+        case IntentRecorded(tool=tool, effect=effect):
+            sent = effect is not EffectClass.READ
+        case AttemptResent(tool=tool):
+            sent = True
+        case _:
+            return False
+    return sent and any(fnmatchcase(tool, one) for one in proof.covers)
 
 

@@ -99,8 +99,8 @@ def no_denied_effect(history: History) -> Iterator[str]:
         if reply.attempt in done:
             yield f"a client was told that `{reply.attempt}` was not executed, and it had an effect"
         for attempt in attempts.values():
-            # What the client makes of it afterwards, by asking again, is another attempt.
-            if _same_call(attempt, reply) and attempt.id in done and attempt.place <= reply.place:
+            # What was intended after it asked, by its asking again, is another attempt.
+            if _same_call(attempt, reply) and attempt.id in done and attempt.place <= reply.asked:
                 yield f"a client was told `{reply.outcome}`, not executed, of `{attempt.id}`, which had an effect"
 
 

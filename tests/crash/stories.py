@@ -12,7 +12,6 @@ from gateway.model.answer import Shown
 from gateway.model.canonical import canonical, digest
 from gateway.model.proposal import Resume
 from gateway.model.run import AttemptState
-from gateway.runtime.recover import sweep
 from tests.crash.ground import AGENT, Ground, approving, resolving
 from tests.crash.history import History
 from tests.crash.invariants import Violation, violations
@@ -58,7 +57,7 @@ async def ask(life: Life, tool: str, ref: str, call_id: str | None, run: str = R
         shown = await life.done(life.call(proposal.within(run, more, resumes)))
     if shown.awaits == "task" and shown.attempt is not None:
         shown = await life.done(life.engine.ended(shown.attempt, AGENT, ground.outside.end(shown.attempt)))
-        ground.told(proposal, shown)
+        ground.told(proposal, shown, ground.place)
     await life.quiet()
     return shown
 
@@ -75,7 +74,7 @@ async def before(ground: Ground, life: Life, tool: str, fault: str) -> None:
     await ask(life, tool, "a", CALL_ID)
     await life.done(life.engine.carrier._ledger.renew(life.owner, life.clock.now() + LEASE_S))
     ground.clock.reach(ground.clock.seconds + SETTLED_S)
-    await life.done(sweep(life.book, life.engine.carrier))
+    await life.done(life.recovery.sweep())
     await life.quiet()
 
 
@@ -104,7 +103,7 @@ async def swept(life: Life) -> None:
     Raises: Died.
     """
     for _ in range(2):
-        await life.done(sweep(life.book, life.engine.carrier))
+        await life.done(life.recovery.sweep())
         await life.quiet()
         life.ground.clock.reach(life.ground.clock.seconds + LEASE_S)
 

@@ -163,9 +163,10 @@ class World:
         attempt = str(shown.attempt)
 
         async def heard() -> Shown:
+            place = self.ground.place
             ended = await life.engine.ended(attempt, AGENT, self.ground.outside.end(attempt))
             if not life.dead:
-                self.ground.told(asked.proposal, ended)
+                self.ground.told(asked.proposal, ended, place)
             return ended
 
         self.calls.append(Call(life, asked.proposal, life.do(heard())))
