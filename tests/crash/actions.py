@@ -120,7 +120,11 @@ class Driver:
     async def ask(self) -> None:
         """A new call, with an id of its client's or without one."""
         run, tool = self.chance.choice(RUNS), self.chance.choice(self.nature.tools)
-        ref = f"{run}-{self.chance.randrange(1000)}" if tool == "queried" else f"r{self.chance.randrange(self.nature.refs)}"
+        ref = (
+            f"{run}-{self.chance.randrange(1000)}"
+            if tool == "queried"
+            else f"r{self.chance.randrange(self.nature.refs)}"
+        )
         source = self.chance.choices(["call_id", "caller", ""], [5, 1, 4])[0]
         self._ids += 1
         key = (source, f"id-{self._ids}") if source else None
@@ -158,7 +162,9 @@ class Driver:
     # --- people -----------------------------------------------------------------------------------------------------
 
     async def review(self) -> None:
-        asked = [(record.run, event.approval) for record, event in self._records() if isinstance(event, ApprovalRequested)]
+        asked = [
+            (record.run, event.approval) for record, event in self._records() if isinstance(event, ApprovalRequested)
+        ]
         if asked:
             run, approval = self.chance.choice(asked[-4:])
             life, yes = self.chance.choice(self.world.lives), self.chance.random() < 0.8

@@ -225,5 +225,3 @@ def resolving(ground: "Ground", attempt: str) -> Any:
         return list(resolve(state, attempt, happened=happened, by=BOSS, reason="looked", now=now))
 
     return told
-
-

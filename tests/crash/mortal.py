@@ -229,9 +229,7 @@ class MortalUpstreams:
             answer, until = outside.probed(dispatch), life.ground.clock.seconds
         else:
             intended = await life.ground.intended(_SENT.get())
-            answer, until = outside.take(
-                dispatch, _SENT.get(), intended=intended, deadline=deadline, late=late.heard
-            )
+            answer, until = outside.take(dispatch, _SENT.get(), intended=intended, deadline=deadline, late=late.heard)
         await life.passes(Passage(port, "call", "after"))
         life.ground.clock.reach(until)
         if life.ground.clock.seconds > deadline and not isinstance(answer, Silence | NotSent):
@@ -264,4 +262,3 @@ class _Late:
     def _tell(self) -> None:
         if not self._life.dead and self._dispatch.late is not None:
             self._dispatch.late(self.kept[0])
-

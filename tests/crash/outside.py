@@ -128,7 +128,9 @@ class Outside:
         one = Received(next(self._numbers), dispatch.tool.name, arguments, attempt, intended, key, now)
         self.received.append(one)
         if fault.answer in {"input", "input_timeout"} and not dispatch.more:
-            return self._told(one, InputRequired({"resultType": "input_required", "requestState": f"r{one.number}"})), now
+            return self._told(
+                one, InputRequired({"resultType": "input_required", "requestState": f"r{one.number}"})
+            ), now
         answer = self._answer(one, fault)
         if fault.effect == "late":
             self.clock.at(deadline + LATE_S, lambda: self._do(one, fault))

@@ -287,5 +287,3 @@ def _mutates(event: object, proof: EvidenceRecorded) -> bool:
         case _:
             return False
     return sent and any(fnmatchcase(tool, one) for one in proof.covers)
-
-

@@ -252,4 +252,3 @@ def texts() -> Mapping[str, Policy]:
         "second": policy(description="takes over", migrate=True),
         "third": policy(description="is for new runs"),
     }
-
