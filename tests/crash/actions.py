@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.model.events import ApprovalRequested
@@ -11,8 +11,9 @@ from tests.crash.ground import TOOLS
 from tests.crash.outside import FAULTS
 from tests.crash.world import RUNS, Call, Waiting, World, texts
 
-SPANS_S = (0.5, 6.0, 11.0, 16.0, 45.0)
-"""Steps of time: a moment, within a timeout, beyond one, beyond a lease, beyond all that a tool may still do."""
+SPANS_S = (0.5, 6.0, 11.0, 16.0, 45.0, 150.0)
+"""Steps of time: a moment, within a timeout, beyond one, beyond a lease, beyond all that a tool may still do; and
+beyond approvals, and towards the end of keys."""
 JUMPS_S = (-3600.0, -90.0, -20.0, 20.0, 90.0, 3600.0)
 
 
@@ -31,6 +32,8 @@ class Nature:
     """Of how many things a call may be; the fewer, the more calls are equal."""
     skew_s: float
     """How far gateways' wall clocks are from the true time at most, at their start and after a jump."""
+    scarce: bool = False
+    """Whether budgets and accounts are soon used up."""
 
     @classmethod
     def of(cls, seed: int, *, skewed: bool = True) -> "Nature":
@@ -46,7 +49,12 @@ class Nature:
             tools=tuple(sorted(chance.sample(list(TOOLS), chance.randint(2, len(TOOLS))))),
             refs=chance.randint(1, 4),
             skew_s=skew if skewed else 0.0,
+            scarce=chance.random() < 0.25,
         )
+
+    def but(self, weights: Mapping[str, float] | None = None, **fields: Any) -> "Nature":
+        """The same nature, but for these."""
+        return replace(self, weights={**self.weights, **(weights or {})}, **fields)
 
 
 @dataclass
@@ -187,9 +195,10 @@ class Driver:
     # --- what surrounds them ----------------------------------------------------------------------------------------
 
     async def reload(self) -> None:
-        name = self.chance.choice(sorted(texts()))
+        known = texts(scarce=self.nature.scarce)
+        name = self.chance.choice(sorted(known))
         self._say("reload", name)
-        self.world.ground.take([texts()[name]])
+        self.world.ground.take([known[name]])
         for life in self.world.lives:
             life.book.policies.replace(self.world.ground.policies)
 

@@ -1,6 +1,6 @@
 """What outlives every gateway: the ledger, the servers, the true time, and notes of what was promised to whom."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +14,11 @@ from gateway.model.principal import Principal
 from gateway.model.proposal import Key, KeySource, Proposal
 from gateway.model.record import Record, decode
 from gateway.model.run import Run
-from gateway.ports import Append, Ledger
+from gateway.ports import Append, Clock, Ledger
 from gateway.runtime.policies import spelled
 from tests.crash.clocks import TrueClock
-from tests.crash.history import History, Reply
-from tests.crash.outside import ARGUMENT, Outside
+from tests.crash.history import Claim, History, Reply
+from tests.crash.outside import ARGUMENT, VALID_S, Outside
 
 PROBE = "status"
 AGENT = Principal("agent", "acme", frozenset({"agents"}))
@@ -36,11 +36,11 @@ TOOLS: Mapping[str, Mapping[str, Any]] = {
     "natural": {"effect": "write", "idempotency": {"kind": "natural"}},
     "keyed": {
         "effect": "write",
-        "idempotency": {"kind": "key", "key": {"argument": ARGUMENT}, "valid_s": 300},
+        "idempotency": {"kind": "key", "key": {"argument": ARGUMENT}, "valid_s": VALID_S},
     },
     "asked": {
         "effect": "write",
-        "idempotency": {"kind": "key", "key": {"argument": ARGUMENT}, "valid_s": 300, "query": _QUERY_BY_KEY},
+        "idempotency": {"kind": "key", "key": {"argument": ARGUMENT}, "valid_s": VALID_S, "query": _QUERY_BY_KEY},
     },
     "queried": {"effect": "write", "repeat": "replay", "idempotency": {"kind": "query", "query": _QUERY}},
     "verified": {"effect": "write"},
@@ -49,6 +49,7 @@ TOOLS: Mapping[str, Mapping[str, Any]] = {
     "fresh": {"effect": "write", "repeat": "new"},
     "destroy": {"effect": "destructive"},
     "finish": {"effect": "write"},
+    "doom": {"effect": "write"},
 }
 """One tool of each kind that recovery treats differently, as the registry describes it."""
 
@@ -78,13 +79,14 @@ def policy(**fields: Any) -> Policy:
             },
             {"name": "any", "tools": [name for name in TOOLS if name not in {"verified", "approved", "finish"}]},
         ],
+        "forbid": [{"name": "doom", "tools": ["doom"], "final": True}],
         "verifiers": {
             "seen": {"probe": _SEEN, "pass": ["result.structuredContent.n > 0"], "covers": ["verified"]},
             "finished": {"probe": _SEEN, "pass": ["result.structuredContent.n > 0"]},
         },
         "success": {"evidence": ["finished"], "phase": "proven"},
         "budgets": {"calls": 40, "mutations": 30, "cost": 35, "reviews": 6},
-        "accounts": {"all": {"per": ["tenant"], "window": "ever", "limit": {"calls": 200, "mutations": 120}}},
+        "accounts": {"all": {"per": ["tenant"], "window": "ever", "limit": {"calls": 30}}},
     }
     return Policy.model_validate(base | fields)
 
@@ -100,6 +102,11 @@ class Ground:
     workflow: str = "crash"
     acknowledged: list[tuple[str, int, str]] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    heard: dict[str, str] = field(default_factory=dict)
+    """By attempt that was answered late, the gateway that was told."""
+    clocks: dict[str, Clock] = field(default_factory=dict)
+    """By gateway, also of those that are dead."""
     latest: float = 0.0
     """The time that the newest record tells."""
     known: dict[Digest, Policy] = field(default_factory=dict)
@@ -170,7 +177,12 @@ class Ground:
             self._read = logged[-1].place
 
     async def history(
-        self, views: Iterable[Run] = (), *, unanswered: Iterable[str] = (), at_rest: bool = False
+        self,
+        views: Iterable[Run] = (),
+        *,
+        alive: Collection[str] = (),
+        unanswered: Iterable[str] = (),
+        at_rest: bool = False,
     ) -> History:
         """All that happened so far."""
         await self.read_on()
@@ -185,6 +197,8 @@ class Ground:
             effects=tuple(self.outside.effects),
             answered=tuple(self.outside.answered),
             replies=tuple(self.replies),
+            claims=tuple(self.claims),
+            heard=tuple(attempt for attempt, owner in self.heard.items() if owner in alive),
             acknowledged=tuple(self.acknowledged),
             times=tuple(self._decided.get(record.id, record.at.timestamp()) for record, _ in self.records),
             views=tuple(views),
@@ -204,12 +218,12 @@ class Ground:
         return Proposal(run, AGENT, tool, given, digest(given, salt), alike_digest(given, salt), key, meta)
 
 
-def approving(run: Run, approval: str, *, yes: bool = True, by: Who = BOSS) -> Any:
+def approving(run: Run, approval: str, *, yes: bool = True) -> Any:
     """A step by which a reviewer answers. Raises: NotAwaiting."""
     action = run.approvals[approval].action
 
     def decided(state: Run, _rules: object, now: Any) -> list[Event]:
-        return [answer(state, approval, action, approve=yes, by=by, reason="", now=now)]
+        return [answer(state, approval, action, approve=yes, by=BOSS, reason="", now=now)]
 
     return decided
 
@@ -220,7 +234,7 @@ def resolving(ground: "Ground", attempt: str) -> Any:
     def told(state: Run, _rules: object, now: Any) -> list[Event]:
         happened = any(one.attempt == attempt for one in ground.outside.effects)
         known = state.attempts.get(attempt)
-        if not happened and known is not None and ground.clock.seconds < known.intent.settles_at.timestamp():
+        if not happened and known is not None and ground.clock.seconds < known.settles_at.timestamp():
             raise NotAwaiting("people have a watch of their own, and come back")
         return list(resolve(state, attempt, happened=happened, by=BOSS, reason="looked", now=now))
 

@@ -80,6 +80,16 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """A gateway took over an attempt that another one had a lease on."""
+
+    attempt: str
+    by: str
+    left_s: float
+    """How long the lease would still have lasted, by its owner's own clock."""
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """All of it, up to one moment."""
 
@@ -94,6 +104,9 @@ class History:
     effects: Sequence[Effect] = ()
     answered: Sequence[Answered] = ()
     replies: Sequence[Reply] = ()
+    claims: Sequence[Claim] = ()
+    heard: Sequence[str] = ()
+    """Attempts whose answer came late, to a gateway that lives."""
     acknowledged: Sequence[tuple[str, int, str]] = ()
     """Run, version and link of each append that a gateway was told is durable."""
     times: Sequence[float] = ()

@@ -14,15 +14,16 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 from gateway.model.answer import Shown
 from gateway.model.party import Party
 from gateway.model.proposal import Proposal
-from gateway.model.tool import Answer, NotSent, Silence, Tool
+from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, Tool, ToolResult
 from gateway.outbound.clock import LedgerClock
-from gateway.ports import Append, Dispatch, Ledger, LedgerUnavailable
+from gateway.ports import Append, Dispatch, Ledger, LedgerUnavailable, Tracked
 from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies
 from gateway.runtime.recover import Recovery
 from tests.crash.clocks import OwnClock
 from tests.crash.ground import PROBE, Ground
+from tests.crash.history import Claim
 from tests.world import PatientCaller
 
 T = TypeVar("T")
@@ -63,6 +64,7 @@ class Life:
         self.fate = fate
         self.machine = OwnClock(ground.clock, ahead_s, ground.clock.seconds - 1000.0)
         self.clock = LedgerClock(self.machine, ground.clock.seconds, ground.latest)
+        ground.clocks[owner] = self.clock
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         ledger = cast("Ledger", MortalLedger(self, ground.ledger))
         policies = Policies(ledger, ground.policies, ground.workflow)
@@ -206,6 +208,15 @@ class MortalLedger(Mortal):
         await life.passes(Passage("ledger", "append", "after"))
         ground.acknowledged.append((step.run, step.records[-1].seq, step.records[-1].sealed[1]))
 
+    async def claim(self, seen: Tracked, owner: str, lease_until: float) -> bool:
+        ground, life = self._life.ground, self._life
+        await life.passes(Passage("ledger", "claim", "before"))
+        won = await ground.ledger.claim(seen, owner, lease_until)
+        if won and seen.owner != owner and seen.owner in ground.clocks:
+            ground.claims.append(Claim(seen.attempt, owner, seen.lease_until - ground.clocks[seen.owner].now()))
+        await life.passes(Passage("ledger", "claim", "after"))
+        return won
+
     async def now(self) -> float:
         return self._life.ground.clock.seconds
 
@@ -246,6 +257,7 @@ class _Late:
     def __init__(self, life: Life, dispatch: Dispatch) -> None:
         self._life = life
         self._dispatch = dispatch
+        self._attempt = _SENT.get()
         self._silent = False
         self.kept: list[Answer] = []
 
@@ -261,4 +273,6 @@ class _Late:
 
     def _tell(self) -> None:
         if not self._life.dead and self._dispatch.late is not None:
+            if isinstance(self.kept[0], ToolResult | ProtocolError):  # a question that comes too late is no answer
+                self._life.ground.heard[self._attempt or ""] = self._life.owner
             self._dispatch.late(self.kept[0])

@@ -16,8 +16,10 @@ from gateway.runtime.wire import payload_of
 from tests.crash.clocks import TrueClock
 from tests.crash.history import Answered, Effect, Received
 
-LATE_S = 5.0
+LATE_S = 15.0
 """How long after the timeout a late effect or answer comes; within every tool's grace."""
+VALID_S = 300.0
+"""How long the servers remember our idempotency keys."""
 ARGUMENT = "our_key"
 """The argument in which the tool `keyed` takes our idempotency key."""
 
@@ -85,6 +87,8 @@ class Outside:
     """By attempt, how a task that was made of a call ends."""
     _kept: dict[Any, ToolResult] = field(default_factory=dict)
     """What was answered to a key, or to arguments that are one: twice is as once."""
+    _since: dict[Any, float] = field(default_factory=dict)
+    """When what is known again was done."""
     _done: Counter[tuple[str, Any]] = field(default_factory=Counter)
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
@@ -171,12 +175,17 @@ class Outside:
 
     def _do(self, one: Received, fault: Fault) -> None:
         known = self._memory(one)
-        if fault.effect == "never" or one.tool == "read" or (known is not None and self._done["kept", known]):
+        if fault.effect == "never" or one.tool == "read" or (known is not None and self._remembers(known)):
             return
-        self._done["kept", known] += 1
+        self._since[known] = self.clock.seconds
         for twin in (False, True) if fault.effect == "twice" else (False,):
             self.effects.append(Effect(one.number, one.attempt, one.tool, twin))
             self._done[one.tool, one.arguments.get("ref")] += 1
+
+    def _remembers(self, known: Any) -> bool:
+        """Keys are forgotten after their time; what is natural never is."""
+        since = self._since.get(known)
+        return since is not None and (known[0] == "natural" or self.clock.seconds < since + VALID_S)
 
     def _told(self, one: Received, answer: Any, *, valid: bool = True) -> Answer:
         payload = digest_bytes(canonical(payload_of(answer)), self.salt)

@@ -43,6 +43,9 @@ def all_that_is_open_is_listed(history: History) -> Iterator[str]:
     for one in history.tracked:
         if one.attempt in attempts and one.hold != attempts[one.attempt].intent.hold:
             yield f"`{one.attempt}` is listed with another hold than it was intended with"
+    for claim in history.claims:
+        if claim.left_s > 0:
+            yield f"`{claim.by}` took `{claim.attempt}`, whose lease had still {claim.left_s:.1f} s"
 
 
 def only_forward(history: History) -> Iterator[str]:
@@ -74,5 +77,7 @@ def everything_ends(history: History) -> Iterator[str]:
     for attempt in lived(history).values():
         if (owes := attempt.owes_at(len(history.records))) in {"open", "unverified"}:
             yield f"`{attempt.id}` is still {owes}"
+        if attempt.id in history.heard and not attempt.of_kind("receipt.recorded"):
+            yield f"`{attempt.id}` was answered late, and has no receipt"
     for call in history.unanswered:
         yield f"{call} is still waited for"

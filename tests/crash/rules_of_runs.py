@@ -260,6 +260,7 @@ def one_state_for_all(history: History) -> Iterator[str]:
 
 def success_is_proven(history: History) -> Iterator[str]:
     """I19. The last word of every verifier that success needs is a pass, newer than every mutation that it covers."""
+    yield from _unproven(history)
     for run, records in history.runs().items():
         policies = [one.event.policy for _, one in records if isinstance(one.event, RunOpened | IntentRecorded)]
         for at, (_, record) in enumerate(records):
@@ -276,6 +277,21 @@ def success_is_proven(history: History) -> Iterator[str]:
                 for one in before:
                     if one.seq > last.after and _mutates(one.event, last):
                         yield f"run `{run}` is a success by evidence older than `{one.id}`"
+
+
+def _unproven(history: History) -> Iterator[str]:
+    """A pass rests on an answer; a phase that needs one moves by nothing else."""
+    passed = set()
+    for _, record, event in history.events():
+        if isinstance(event, EvidenceRecorded) and event.verdict == "pass":
+            passed.add(record.id)
+            if event.artifact is None:
+                yield f"`{record.id}` is a pass, and nobody was asked"
+    for attempt in lived(history).values():
+        for _, moved in attempt.of_kind("phase.moved"):
+            proven = any(f"{attempt.run}#{seq}" in passed for seq in moved.because)
+            if attempt.intent.verifier is not None and moved.target == attempt.intent.target and not proven:
+                yield f"`{attempt.id}` moved the phase to `{moved.target}` without the evidence that it needs"
 
 
 def _mutates(event: object, proof: EvidenceRecorded) -> bool:

@@ -2,6 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from datetime import timedelta
+from fnmatch import fnmatchcase
 
 from gateway.model.canonical import parse
 from gateway.model.events import Effect as EffectClass
@@ -31,8 +33,22 @@ def one_effect_a_key(history: History) -> Iterator[str]:
         if attempt.intent.key is not None and done[attempt.id] and attempt.intent.effect is not EffectClass.READ:
             key = attempt.intent.key
             by_key[attempt.run, attempt.intent.tool, key.source, key.value].append(attempt.id)
+        yield from _sent_again(history, attempt)
     yield from (f"{' and '.join(names)} have one key and both an effect" for names in by_key.values() if names[1:])
     yield from _held(attempts)
+
+
+def _sent_again(history: History, attempt: Lived) -> Iterator[str]:
+    """Recovery sends again only what the upstream knows by our key, while it remembers it."""
+    for _, event in attempt.of_kind("attempt.resent"):
+        policy = history.policies.get(event.policy)
+        named = policy.tools.items() if policy is not None else ()
+        rule = next((one for pattern, one in named if fnmatchcase(event.tool, pattern)), None)
+        told = rule.idempotency if rule is not None else None
+        if told is None or told.key is None or told.valid_s is None:
+            yield f"`{attempt.id}` was sent again, and its upstream honours no key"
+        elif event.settles_at > attempt.record.at + timedelta(seconds=told.valid_s):
+            yield f"`{attempt.id}` was sent again when its upstream may have forgotten its key"
 
 
 def _held(attempts: dict[str, Lived]) -> Iterator[str]:

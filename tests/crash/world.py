@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from gateway.kernel.approve import NotAwaiting
 from gateway.model.answer import Shown
@@ -194,7 +194,8 @@ class World:
         """All that happened so far."""
         views = [head.run for life in self.lives for head in life.book._heads._kept.values()]
         waits = [f"{one.proposal.tool} of {one.proposal.run}" for one in self.unanswered()]
-        return await self.ground.history(views, unanswered=waits, at_rest=at_rest)
+        alive = [life.owner for life in self.lives]
+        return await self.ground.history(views, alive=alive, unanswered=waits, at_rest=at_rest)
 
     async def come_to_rest(self) -> None:
         """Nothing goes wrong any more, and everybody has the time that they may need."""
@@ -245,10 +246,14 @@ async def _resolved(life: Life, run: str, attempt: str) -> None:
         await life.book.say(run, resolving(life.ground, attempt))
 
 
-def texts() -> Mapping[str, Policy]:
+def texts(*, scarce: bool = False) -> Mapping[str, Policy]:
     """Policies that take turns in being in force: one that takes over running runs, and one that does not."""
+    limits: dict[str, Any] = {}
+    if scarce:
+        account = {"per": ["tenant"], "window": "ever", "limit": {"calls": 7}}
+        limits = {"budgets": {"calls": 5, "mutations": 4}, "accounts": {"all": account}}
     return {
-        "first": policy(),
-        "second": policy(description="takes over", migrate=True),
-        "third": policy(description="is for new runs"),
+        "first": policy(**limits),
+        "second": policy(description="takes over", migrate=True, **limits),
+        "third": policy(description="is for new runs", **limits),
     }

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 from tests.crash.actions import Driver, Nature
 from tests.crash.clocks import ToldLoop, TrueClock
@@ -47,16 +48,16 @@ def told_loop() -> Iterator[tuple[asyncio.Runner, TrueClock]]:
         yield runner, clock
 
 
-def live(seed: int, steps: int = STEPS, look: int = LOOK, *, skewed: bool = True) -> Lived:
-    """The world of that seed, up to its first violation, or to its rest."""
+def live(seed: int, steps: int = STEPS, look: int = LOOK, *, skewed: bool = True, **but: Any) -> Lived:
+    """The world of that seed, up to its first violation, or to its rest; of its own nature `but` for these."""
     with told_loop() as (runner, clock):
-        return runner.run(_live(Nature.of(seed, skewed=skewed), steps, look, clock))
+        return runner.run(_live(Nature.of(seed, skewed=skewed).but(**but), steps, look, clock))
 
 
 async def _live(nature: Nature, steps: int, look: int, clock: TrueClock) -> Lived:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, ToldLoop)
-    world = World.new(loop, clock, texts()["first"])
+    world = World.new(loop, clock, texts(scarce=nature.scarce)["first"])
     driver = Driver(world, nature)
     found: list[Violation] = []
     number = 0
