@@ -12,9 +12,9 @@ from collections import Counter
 
 from gateway.outbound.ledger import MemoryLedger
 from tests.crash.ground import TOOLS, Ground
+from tests.crash.invariants import violations
 from tests.crash.outside import FAULTS
 from tests.crash.stories import told
-from tests.crash.invariants import violations
 
 SALT = b"\0" * 32
 
@@ -31,7 +31,7 @@ async def enumerate_deaths(tools: list[str], *, twice: bool) -> int:
         for fault in FAULTS:
             _, seen = await told(new_memory(), tool, fault)
             for first in range(len(seen[0])):
-                pairs = [(first,)]
+                pairs: list[tuple[int, ...]] = [(first,)]
                 if twice:
                     _, both = await told(new_memory(), tool, fault, first)
                     pairs += [(first, second) for second in range(0, len(both[1]), 7)]

@@ -76,9 +76,8 @@ class Life:
         """Runs that agents may use through it."""
         self._tasks: list[asyncio.Task[Any]] = []
         if keepers:
-            self.do(self.engine.carrier.keep_leases())
-            self.do(self.recovery.keep())
-            self.do(self.clock.keep(ledger))
+            for keeper in (self.engine.carrier.keep_leases(), self.recovery.keep(), self.clock.keep(ledger)):
+                _ = self.do(keeper)
 
     @property
     def dead(self) -> bool:
@@ -97,7 +96,8 @@ class Life:
         Raises: Died, and what the work raises.
         """
         task = self.do(work)
-        await asyncio.wait({task, self.ended}, return_when=asyncio.FIRST_COMPLETED)
+        waited: list[asyncio.Future[Any]] = [task, self.ended]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if self.dead:
             raise Died(self.owner)
         return task.result()

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 
 from gateway.model.events import IntentRecorded
 from tests.crash.attempts import FORWARD, FREED, Lived, given_way, lived
@@ -52,7 +53,7 @@ def only_forward(history: History) -> Iterator[str]:
     """I9. One outcome for each intent; what is known never becomes unknown again."""
     for attempt in lived(history).values():
         states = [state for _, state in attempt.states()]
-        for before, after in zip(states, states[1:], strict=False):
+        for before, after in pairwise(states):
             if after not in FORWARD[before]:
                 yield f"`{attempt.id}` became {after} after it was {before}"
         for kind in ("receipt.recorded", "evidence.recorded", "outcome.delivered"):

@@ -43,35 +43,43 @@ def one_chain(history: History) -> Iterator[str]:
 
 
 def exact_budgets(history: History) -> Iterator[str]:
-    """I11. What is spent is what was not given back; no limit is passed; the levels beside the records are their sum."""
+    """I11. What is spent is what was not given back; no limit is passed; levels beside the records are their sum."""
     spent: dict[str, Counter[str]] = defaultdict(Counter)
     levels: Counter[tuple[str, str]] = Counter()
     attempts = lived(history)
     back: set[str] = set()
     for _, record, event in history.events():
         if isinstance(event, IntentRecorded | ApprovalRequested):
-            asked = {"reviews": 1} if isinstance(event, ApprovalRequested) else _charged(event)
-            spent[record.run].update(asked)
-            waived = isinstance(event, IntentRecorded) and "budget" in event.waived
-            for unit, limit in _limits(history.policies.get(event.policy)).items():
-                if asked.get(unit) and spent[record.run][unit] > limit and not waived:
-                    yield f"`{record.id}` takes run `{record.run}` to {spent[record.run][unit]} of {limit} {unit}"
-            for one in event.accounts:
-                levels[one.account, one.unit] += one.amount
-                if one.amount and one.limit is not None and levels[one.account, one.unit] > one.limit:
-                    yield f"`{record.id}` takes `{one.account}` to {levels[one.account, one.unit]} of {one.limit}"
+            yield from _taken(history, record, event, spent[record.run], levels)
         attempt = attempts.get(getattr(event, "attempt", None) or "")
-        if attempt is None:
-            continue
-        if event.kind in {"attempt.unsent", "attempt.refuted"}:
+        if attempt is not None and event.kind in {"attempt.unsent", "attempt.refuted"}:
             back.add(attempt.id)
             _give_back(attempt, spent[record.run], levels, -1)
-        elif event.kind == "receipt.recorded" and attempt.id in back:  # it had happened after all
-            back.discard(attempt.id)
+        elif attempt is not None and event.kind == "receipt.recorded" and attempt.id in back:
+            back.discard(attempt.id)  # it had happened after all
             _give_back(attempt, spent[record.run], levels, 1)
     for (account, unit), level in history.levels.items():
         if unit != "tokens" and levels[account, unit] != level:
             yield f"`{account}` stands at {level} {unit}, and its records add up to {levels[account, unit]}"
+
+
+def _taken(
+    history: History,
+    record: Record,
+    event: IntentRecorded | ApprovalRequested,
+    spent: Counter[str],
+    levels: Counter[tuple[str, str]],
+) -> Iterator[str]:
+    asked = {"reviews": 1} if isinstance(event, ApprovalRequested) else _charged(event)
+    spent.update(asked)
+    waived = isinstance(event, IntentRecorded) and "budget" in event.waived
+    for unit, limit in _limits(history.policies.get(event.policy)).items():
+        if asked.get(unit) and spent[unit] > limit and not waived:
+            yield f"`{record.id}` takes run `{record.run}` to {spent[unit]} of {limit} {unit}"
+    for one in event.accounts:
+        levels[one.account, one.unit] += one.amount
+        if one.amount and one.limit is not None and levels[one.account, one.unit] > one.limit:
+            yield f"`{record.id}` takes `{one.account}` to {levels[one.account, one.unit]} of {one.limit}"
 
 
 def _charged(event: IntentRecorded) -> dict[str, int]:
@@ -253,7 +261,7 @@ def one_state_for_all(history: History) -> Iterator[str]:
             yield f"run `{run}` cannot be reduced: {error}"
     for view in history.views:
         known = folded.get((view.id, view.version))
-        # What is queued was decided on top of what may never come; the link tells whether it speaks of the same records.
+        # What is queued rests on what may never come; the link tells whether it speaks of the same records.
         if known is not None and known.head == view.head and known != view:
             yield f"a gateway takes run `{view.id}` at {view.version} for another state than its records give"
 

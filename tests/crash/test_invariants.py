@@ -95,14 +95,20 @@ def with_first(what: str, **fields: Any) -> Change:
 
     def change(history: History) -> History:
         first, *more = getattr(history, what)
-        return replace(history, **{what: [replace(first, **fields), *more]})
+        other: dict[str, Any] = {what: [replace(first, **fields), *more]}
+        return replace(history, **other)
 
     return change
 
 
 def doubled(what: str) -> Change:
     """The first of them came twice."""
-    return lambda history: replace(history, **{what: [getattr(history, what)[0], *getattr(history, what)]})
+
+    def change(history: History) -> History:
+        twice: dict[str, Any] = {what: [getattr(history, what)[0], *getattr(history, what)]}
+        return replace(history, **twice)
+
+    return change
 
 
 def stopped_before_the_last_intent(history: History) -> History:

@@ -25,7 +25,7 @@ from tests.crash.worlds import live, told_loop, told_of
 
 ROOT = Path(__file__).parents[2]
 SEEDS = int(os.environ.get("CRASH_SEEDS", "120"))
-"""Worlds of 300 steps each: 36,000 steps in a quarter of a minute. `python -m tests.crash.worlds --seeds N` makes more."""
+"""Worlds of 300 steps each: 36,000 steps in a quarter of a minute. `poe worlds` makes a thousand."""
 
 
 @pytest.fixture(autouse=True)
@@ -110,9 +110,7 @@ class Worlds(RuleBasedStateMachine):
         ref=st.sampled_from(["x", "y"]),
         heard=st.booleans(),
     )
-    def an_agent_calls(
-        self, *, gateway: int, run: str, tool: str, key: Any, fault: str, ref: str, heard: bool
-    ) -> None:
+    def an_agent_calls(self, *, gateway: int, run: str, tool: str, key: Any, fault: str, ref: str, heard: bool) -> None:
         life = self.world.lives[gateway % len(self.world.lives)]
         if run in life.ready:
             self.fault = fault
@@ -145,6 +143,4 @@ def test_whatever_hypothesis_thinks_of_nothing_is_lost_and_nothing_is_done_twice
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(Worlds, settings=quick)  # type: ignore[no-untyped-call]
-
-
+    run_state_machine_as_test(Worlds, settings=quick)

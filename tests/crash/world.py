@@ -89,7 +89,7 @@ class World:
         life = Life(self.ground, f"gw_{self.started}", self._fate, ahead_s, keepers=True)
         self.lives.append(life)
         for run in RUNS:
-            life.do(_opened(life, run))
+            _ = life.do(_opened(life, run))
         await self.settle()
         return life
 
@@ -176,12 +176,12 @@ class World:
 
     async def review(self, life: Life, run: str, approval: str, *, yes: bool) -> None:
         """A reviewer answers, through that gateway."""
-        life.do(_reviewed(life, run, approval, yes=yes))
+        _ = life.do(_reviewed(life, run, approval, yes=yes))
         await self.settle()
 
     async def resolve(self, life: Life, run: str, attempt: str) -> None:
         """A person looks at the world, and says through that gateway what became of the attempt."""
-        life.do(_resolved(life, run, attempt))
+        _ = life.do(_resolved(life, run, attempt))
         await self.settle()
 
     def unanswered(self) -> list[Call]:
@@ -192,7 +192,7 @@ class World:
 
     async def history(self, *, at_rest: bool = False) -> History:
         """All that happened so far."""
-        views = [head.run for life in self.lives for head in life.book._heads._kept.values()]
+        views = [head.run for life in self.lives for head in life.book._heads._heads.values()]
         waits = [f"{one.proposal.tool} of {one.proposal.run}" for one in self.unanswered()]
         alive = [life.owner for life in self.lives]
         return await self.ground.history(views, alive=alive, unanswered=waits, at_rest=at_rest)

@@ -114,9 +114,8 @@ def main() -> None:
         elif said.seeds == 1:
             print(f"{lived.nature}\ntrace {lived.trace}")
     figures = ", ".join(f"{name} {count}" for name, count in totals.items())
-    print(
-        f"worlds {said.seeds} from seed {said.seed}, {figures}; worlds gone wrong {wrong}; {time.monotonic() - begun:.1f} s"
-    )
+    took_s = time.monotonic() - begun
+    print(f"worlds {said.seeds} from seed {said.seed}, {figures}; worlds gone wrong {wrong}; {took_s:.1f} s")
     sys.exit(1 if wrong else 0)
 
 

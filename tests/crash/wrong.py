@@ -157,4 +157,3 @@ async def see_nothing(_: Any) -> int:
 
 def always_happened(*_: Any) -> recover.Answered:
     return recover.Answered("happened", "it must have")
-
