@@ -14,24 +14,18 @@ import signal
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import anyio
 
-from gateway.model.canonical import canonical, digest, digest_bytes
-from gateway.model.events import IntentRecorded
-from gateway.model.policy import Policy
-from gateway.model.record import decode
-from gateway.outbound.ledger import open_ledger
-from gateway.runtime.policies import spelled
-from tests.cli.agents import META_2026
-from tests.crash.history import Answered, Effect, History, Received, Reply
+from tests.cli.agents import META_2026, post
 from tests.crash.invariants import Violation, violations
+from tests.crash.left_behind import history
 
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "tests" / "servers" / "counting_server.py"
@@ -65,33 +59,23 @@ CALLS = (("pay", "a"), ("pay_by_key", "b"), ("look", "a"), ("pay", "c"), ("pay_b
 
 @dataclass
 class Agent:
-    """One client over stdio, across the lives of its gateways."""
+    """One client, over stdio or HTTP, across the lives of its gateways."""
 
     heard: dict[str, Json] = field(default_factory=dict)
     """By the id of its call, what it was told in the end."""
-    process: asyncio.subprocess.Process | None = None
+    gateway: "Gateway | None" = None
 
     async def ask(self, tool: str, ref: str) -> Json | None:
         """The result; None if the gateway died over it."""
-        assert self.process is not None
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
+        assert self.gateway is not None
         name = f"{tool}-{ref}"
-        meta = {**META_2026, "claudecode/toolUseId": name}
-        params = {"name": tool, "arguments": {"ref": ref}, "_meta": meta}
-        message = {"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": params}
-        try:
-            self.process.stdin.write(json.dumps(message).encode() + b"\n")
-            await self.process.stdin.drain()
-        except ConnectionError:
+        params = {"name": tool, "arguments": {"ref": ref}}
+        told = await self.gateway.answer(name, params, {"claudecode/toolUseId": name})
+        if told is None:
             return None
-        while line := await self.process.stdout.readline():
-            told = json.loads(line)
-            if told.get("id") == name:
-                result: Json = told.get("result", {"error": told.get("error")})
-                self.heard[name] = result
-                return result
-        return None
+        result: Json = told.get("result", {"error": told.get("error")})
+        self.heard[name] = result
+        return result
 
     async def wants(self, calls: Sequence[tuple[str, str]]) -> bool:
         """It asks for what it was not told yet, again and again where it is told to wait; whether the gateway lived."""
@@ -106,6 +90,37 @@ class Agent:
         return True
 
 
+@dataclass
+class Gateway:
+    """One life of the real command."""
+
+    process: asyncio.subprocess.Process
+    url: str | None = None
+    """None: it is spoken to over its stdio."""
+
+    async def answer(self, name: str, params: Json, meta: Json) -> Json | None:
+        """What it answers to a `tools/call` with that id; None if it died over it."""
+        if self.url is not None:
+            try:
+                return (await post(self.url, "tools/call", params, **meta))[1]
+            except (aiohttp.ClientError, ConnectionError):
+                return None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        whole = {**params, "_meta": {**META_2026, **meta}}
+        message = {"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": whole}
+        try:
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+            await self.process.stdin.drain()
+        except ConnectionError:
+            return None
+        while line := await self.process.stdout.readline():
+            told: Json = json.loads(line)
+            if told.get("id") == name:
+                return told
+        return None
+
+
 def final(told: Json | None) -> bool:
     """Whether there is no use in asking again."""
     if told is None:
@@ -115,11 +130,12 @@ def final(told: Json | None) -> bool:
 
 
 @asynccontextmanager
-async def gateway(folder: Path, ledger: str, **env: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def gateway(folder: Path, ledger: str, *, http: bool = False, **env: str) -> AsyncIterator[Gateway]:
     """The real command in front of the real server; killed at the end if it still lives."""
     (folder / "policy.yaml").write_text(json.dumps(POLICY))
     server = ["--", sys.executable, str(SERVER), str(folder / "effects")]
-    words = ["wrap", "--ledger", ledger, "--policy", str(folder / "policy.yaml"), *server]
+    listen = ["--listen", "127.0.0.1:0"] if http else []
+    words = ["wrap", *listen, "--ledger", ledger, "--policy", str(folder / "policy.yaml"), *server]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -129,41 +145,51 @@ async def gateway(folder: Path, ledger: str, **env: str) -> AsyncIterator[asynci
         env={**os.environ, **env},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
     )
+    assert process.stderr is not None
+    said = asyncio.ensure_future(_said(process.stderr, wanted=http))
     try:
-        yield process
+        yield Gateway(process, await said if http else None)
     finally:
         if process.returncode is None:
             process.kill()
         await process.wait()
+        await said
+
+
+async def _said(stderr: asyncio.StreamReader, *, wanted: bool) -> str | None:
+    """The address at which it says that it listens; else all that it says is read away."""
+    while line := (await stderr.readline()).decode():
+        if wanted and "listening at " in line:
+            return line.rpartition("listening at ")[2].strip()
+    return None
 
 
 async def passages(folder: Path, ledger: str) -> list[str]:
     """Every passage of a life in which nothing goes wrong, in order."""
     log, agent = folder / "passages", Agent()
-    async with gateway(folder, ledger, CRASH_LOG=str(log)) as agent.process:
+    async with gateway(folder, ledger, CRASH_LOG=str(log)) as agent.gateway:
         with anyio.fail_after(LIMIT_S):
             assert await agent.wants(CALLS)
     return [line.partition(" ")[2] for line in log.read_text().splitlines()]
 
 
 async def round_of(
-    folder: Path, ledger: str, *, at: int | None = None, after_s: float | None = None
+    folder: Path, ledger: str, *, at: int | None = None, after_s: float | None = None, http: bool = False
 ) -> list[Violation]:
     """What is wrong after a life that ended at that passage, or after so many seconds, and a whole one."""
     agent = Agent()
     env = {"CRASH_AT": str(at)} if at is not None else {}
-    async with gateway(folder, ledger, **env) as agent.process:
+    async with gateway(folder, ledger, http=http, **env) as agent.gateway:
         with anyio.fail_after(LIMIT_S):
             if after_s is not None:
-                pid = agent.process.pid
-                asyncio.get_running_loop().call_later(after_s, kill, pid)
+                asyncio.get_running_loop().call_later(after_s, kill, agent.gateway.process.pid)
             await agent.wants(CALLS)
-    async with gateway(folder, ledger) as agent.process:
+    async with gateway(folder, ledger, http=http) as agent.gateway:
         with anyio.fail_after(LIMIT_S):
             await agent.wants(CALLS)
-    return violations(await history(folder, ledger, [agent]))
+    return violations(await history(folder, ledger, POLICY, [agent.heard]))
 
 
 async def together(folder: Path, ledger: str, count: int, kills: int, seed: int) -> tuple[list[Violation], float]:
@@ -175,9 +201,9 @@ async def together(folder: Path, ledger: str, count: int, kills: int, seed: int)
     async def life(number: int, killed_after_s: float | None) -> None:
         agent = Agent()
         agents.append(agent)
-        async with gateway(folder, ledger) as agent.process:
+        async with gateway(folder, ledger) as agent.gateway:
             if killed_after_s is not None:
-                asyncio.get_running_loop().call_later(killed_after_s, kill, agent.process.pid)
+                asyncio.get_running_loop().call_later(killed_after_s, kill, agent.gateway.process.pid)
             for nth in range(12):
                 begun = time.monotonic()
                 tool = ("pay", "pay_by_key")[nth % 2]
@@ -191,10 +217,11 @@ async def together(folder: Path, ledger: str, count: int, kills: int, seed: int)
                 killed = chance.uniform(1.0, 3.0) if number < kills else None
                 lives.create_task(life(number, killed))
     settling = Agent()
-    async with gateway(folder, ledger) as settling.process:
+    async with gateway(folder, ledger) as settling.gateway:
         with anyio.fail_after(LIMIT_S):
             await settling.wants(CALLS)
-    return violations(await history(folder, ledger, [*agents, settling])), longest[0]
+    heard = [one.heard for one in (*agents, settling)]
+    return violations(await history(folder, ledger, POLICY, heard)), longest[0]
 
 
 def kill(pid: int) -> None:
@@ -205,99 +232,6 @@ def kill(pid: int) -> None:
         return
 
 
-# --- what happened --------------------------------------------------------------------------------------------------
-
-
-async def history(folder: Path, address: str, agents: Sequence[Agent]) -> History:
-    """From the ledger, the server's file, and what the agents were told."""
-    ledger = await open_ledger(address)
-    try:
-        records = [(decode(one.body), one.body) for one in await ledger.log(limit=100_000)]
-        accounts = sorted({one.account for record, _ in records for one in getattr(record.event, "accounts", ())})
-        known = Policy.model_validate(POLICY)
-        lines = [json.loads(line) for line in read(folder / "effects")]
-        owners = _owners(records, ledger.salt, lines)
-        return History(
-            records=records,
-            tracked=await ledger.tracked(),
-            levels=await ledger.levels(accounts),
-            payloads=dict(await ledger.payloads(limit=100_000)),
-            policies={digest_bytes(spelled(known), ledger.salt): known},
-            received=[
-                Received(number, one["tool"], {"ref": one["ref"]}, owner, owner is not None, one["key"])
-                for number, (one, owner) in enumerate(zip(lines, owners, strict=True))
-                if one["kind"] == "call"
-            ],
-            effects=[
-                Effect(number, owner, one["tool"])
-                for number, (one, owner) in enumerate(zip(lines, owners, strict=True))
-                if one["kind"] == "effect"
-            ],
-            answered=[
-                Answered(owner, digest_bytes(canonical(one["result"]), ledger.salt))
-                for one, owner in zip(lines, owners, strict=True)
-                if one["kind"] == "answer"
-            ],
-            replies=[
-                _reply(name, told, ledger.salt, len(records)) for one in agents for name, told in one.heard.items()
-            ],
-            salt=ledger.salt,
-        )
-    finally:
-        await ledger.close()
-
-
-def read(path: Path) -> list[str]:
-    """Its lines; none if nobody wrote any."""
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def _owners(records: Sequence[tuple[Any, bytes]], salt: bytes, lines: Sequence[Json]) -> list[str | None]:
-    """Whose each line of the server's is: by our key where it has one, else by its receipt, else by what it is about,
-    each in its turn.
-    """
-    attempts: dict[tuple[str, str], list[str]] = defaultdict(list)
-    unsent = {record.event.attempt for record, _ in records if record.event.kind == "attempt.unsent"}
-    for record, _ in records:
-        event = record.event
-        if isinstance(event, IntentRecorded) and event.attempt not in unsent:
-            attempts[event.tool, event.arguments].append(event.attempt)
-    receipts = {
-        record.event.attempt: record.event.result for record, _ in records if record.event.kind == "receipt.recorded"
-    }
-    turns: dict[tuple[str, str, str], int] = defaultdict(int)
-    found: list[str | None] = []
-    for one in lines:
-        about = one["tool"], digest({"ref": one["ref"]}, salt)
-        turn = turns[(*about, one["kind"])]
-        turns[(*about, one["kind"])] += 1
-        mine = attempts[about]
-        told = digest_bytes(canonical(one["result"]), salt) if one["kind"] == "answer" else None
-        said = next((name for name in mine if receipts.get(name) == told is not None), None)
-        found.append(one["key"] or said or (mine[turn] if turn < len(mine) else None))
-    return found
-
-
-def _reply(name: str, told: Json, salt: bytes, place: int) -> Reply:
-    tool, _, ref = name.partition("-")
-    said, meta = told.get("structuredContent") or {}, told.get("_meta", {}).get("counterfoil/record", {})
-    refused = "outcome" in said
-    plain = {key: value for key, value in told.items() if key not in {"_meta", "resultType"}}
-    return Reply(
-        run=said.get("run", meta.get("run", "")),
-        tool=tool,
-        arguments=digest({"ref": ref}, salt),
-        kind="refused" if refused else "result",
-        place=place,
-        asked=place,
-        attempt=said.get("attempt", meta.get("attempt")),
-        payload=None if refused else digest_bytes(canonical(plain), salt),
-        outcome=said.get("outcome"),
-        executed=said.get("executed"),
-        key=name,
-    )
-
-
 async def many(rounds: int, seed: int) -> int:
     """How many rounds went wrong; half of them die at a passage, half at some moment."""
     chance, wrong = random.Random(seed), 0  # noqa: S311 - to be seen again is the point
@@ -306,9 +240,10 @@ async def many(rounds: int, seed: int) -> int:
         seen = await passages(_new(home / "dry"), f"sqlite:///{home / 'dry.db'}")
         for number in range(rounds):
             folder = _new(home / str(number))
-            at = number // 2 % len(seen) if number % 2 == 0 else None
+            at = number // 4 % len(seen) if number % 2 == 0 else None
             after_s = None if at is not None else chance.uniform(0.5, 2.5)
-            found = await round_of(folder, f"sqlite:///{folder / 'ledger.db'}", at=at, after_s=after_s)
+            http = number % 4 in {2, 3}
+            found = await round_of(folder, f"sqlite:///{folder / 'ledger.db'}", at=at, after_s=after_s, http=http)
             for one in found:
                 print(f"round {number}, died at {at if at is None else seen[at]} or after {after_s} s: {one}")
             wrong += bool(found)

@@ -23,18 +23,18 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], s
     return {"sqlite": lambda name: f"sqlite:///{tmp_path / name}.db"}[request.param]
 
 
-@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("http", [False, True])
 async def test_a_gateway_that_is_killed_at_a_passage_loses_nothing_and_doubles_nothing(
-    half: int, tmp_path: Path, address: Callable[[str], str]
+    *, http: bool, tmp_path: Path, address: Callable[[str], str]
 ) -> None:
     dry = tmp_path / "dry"
     dry.mkdir()
     with anyio.fail_after(5 * LIMIT_S):
         seen = await passages(dry, address("dry"))
-        for number in range(half, ROUNDS, 2):
+        for number in range(int(http), ROUNDS, 2):
             folder, at = tmp_path / str(number), (2 * number + 1) * len(seen) // (2 * ROUNDS)
             folder.mkdir()
-            found = await round_of(folder, address(str(number)), at=at)
+            found = await round_of(folder, address(str(number)), at=at, http=http)
             assert found == [], f"died {seen[at]} ({at} of {len(seen)})"
 
 
