@@ -105,7 +105,7 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "no answer of a probe is a pass": _mutant("I19", (verify, "judged", wrong.silence_passes)),
     "the phase moves by the receipt alone": _mutant("I19", (verify, "received", wrong.advance_at_once)),
-    "an outcome that nobody was told is forgotten": _mutant("I8 I4", (book, "_tracked_as", wrong.forget_undelivered)),
+    "an outcome that nobody was told is forgotten": _mutant("I8 I4", (book, "tracked_as", wrong.forget_undelivered)),
     "not executed, without looking": _mutant(
         "I7", (engine, "made_before", lambda *_: False), tools=("write", "keyed"), weights={"fail": 3.0, "again": 6.0}
     ),

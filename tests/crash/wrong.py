@@ -30,7 +30,7 @@ AGENT_HIMSELF = Who.of(ground.AGENT)
 
 # What is replaced, as it was.
 _APPEND, _DISPATCH, _OBSERVE, _RECEIVED = Book._append, Carrier._dispatch, verify.observe, verify.received
-_POSTINGS, _JUDGED, _TRACKED_AS, _KEYED = accounts.postings, verify.judged, book._tracked_as, wire.keyed
+_POSTINGS, _JUDGED, _TRACKED_AS, _KEYED = accounts.postings, verify.judged, book.tracked_as, wire.keyed
 _kept: set[asyncio.Task[None]] = set()
 
 

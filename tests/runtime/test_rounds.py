@@ -70,10 +70,10 @@ class Slow(MemoryLedger):
         await self.disk.wait()
         await super().append(step)
 
-    async def read(self, run: str, after: int = 0) -> Sequence[tuple[Record, bytes]]:
+    async def read(self, run: str, after: int = 0, *, limit: int | None = None) -> Sequence[tuple[Record, bytes]]:
         if self.lost:
             raise LedgerUnavailable("the ledger is gone")
-        return await super().read(run, after)
+        return await super().read(run, after, limit=limit)
 
 
 async def test_at_the_patience_limit_nothing_is_told_whose_receipt_is_not_on_disk() -> None:
