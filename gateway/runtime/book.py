@@ -91,6 +91,10 @@ class Book:
         """The run as of its last event, this process's queued ones included."""
         return (await self._heads.get(run_id)).run
 
+    async def durable_state_of(self, run_id: str, knowing: str) -> Run:
+        """The run as of its last event that is known to be on disk: what a client may be told of that attempt."""
+        return await self._heads.durable(run_id, knowing)
+
     def only_read(self, run_id: str, attempt_id: str) -> bool:
         """Whether the attempt is known here to be a read, so that nothing hangs on its delivery."""
         run = self._heads.kept(run_id)

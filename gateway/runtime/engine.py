@@ -32,7 +32,7 @@ from gateway.model.events import (
 from gateway.model.principal import Parent, Principal
 from gateway.model.proposal import Proposal
 from gateway.model.record import utc
-from gateway.model.run import Attempt, AttemptState, Run, RunState, changed
+from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
 from gateway.ports import Caller, Exhausted, LedgerUnavailable, NoSuchRun, Occupied, Upstreams, Withdrawal
 from gateway.runtime import tell, trace
@@ -172,7 +172,10 @@ class Engine:
         """
         flight = Flight(proposal.run, proposal.principal, caller.withdrawal)
         flight.ended = self.carrier.spawn(self._call(proposal, caller, flight))
-        return await self._patiently(flight, caller, self._patience_s(caller))
+        try:
+            return await self._patiently(flight, caller, self._patience_s(caller))
+        except LedgerUnavailable as error:  # only where it stands could not be read: it was sent, and goes on
+            return self._unknown(flight.attempt, str(error))
 
     def _patience_s(self, caller: Caller) -> float:
         return self._options.patience_of(str(caller.party.client.get("name")))
@@ -210,16 +213,16 @@ class Engine:
             raise NoSuchRun(f"no attempt `{attempt_id[:128]}` is known")
         return attempt
 
-    def _unknown(self, attempt_id: str, reason: str) -> Shown:
-        run = Run(run_of(attempt_id))
+    def _unknown(self, attempt_id: str | None, reason: str) -> Shown:
+        run = Run(run_of(attempt_id or ""))
         refusal = tell.ledger_unavailable(run, self._policies.current(), "", reason, executed="unknown")
         return Shown(run.id, attempt=attempt_id, refusal=refusal)
 
     async def _where_it_stands(self, run_id: str, attempt_id: str) -> Shown:
-        run = await self._book.state_of(run_id)
-        rules, attempt = await self._policies.of(run.policy), run.attempts[attempt_id]
-        if attempt_id in self.carrier.open and not attempt.unverified:
-            attempt = changed(attempt, state=AttemptState.OPEN)  # what came of it may not be on disk yet
+        run = await self._book.durable_state_of(run_id, knowing=attempt_id)
+        rules, attempt = await self._policies.of(run.policy), run.attempts.get(attempt_id)
+        if attempt is None:
+            raise NoSuchRun(f"no attempt `{attempt_id[:128]}` is known")
         return await self._show(run, rules, attempt, replayed=attempt.delivered)
 
     async def _call(self, proposal: Proposal, caller: Caller, flight: Flight) -> Shown:

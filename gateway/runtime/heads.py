@@ -97,6 +97,15 @@ class Heads:
             self.appended(head.run)
         return head
 
+    async def durable(self, run_id: str, knowing: str) -> Run:
+        """The run as the ledger is known to have it, with nothing that is only queued; that attempt is in it, if it is
+        in the ledger: what is kept may have been read before its intent was there, by somebody who then was slower.
+
+        Raises: LedgerUnavailable, CorruptLedger.
+        """
+        known = self._durable.get(run_id, Run(run_id))
+        return known if knowing in known.attempts else await self._read_on(known)
+
     def appended(self, run: Run) -> None:
         """The ledger has this state of the run now."""
         known = self._durable.get(run.id)

@@ -72,7 +72,12 @@ class Definitions:
 
 
 def made_before(seen: Sequence[Run], proposal: Proposal) -> Executed:
-    """Whether this call was made before, by the state that was judged: a refusal now says nothing about earlier."""
-    if seen and joined(proposal.tool, proposal.equal) not in seen[-1].equals:
-        return False
-    return "unknown"
+    """Whether this call was made before, by the state that was judged: a refusal now says nothing about earlier.
+
+    A run with a token may be written to by other gateways, and they may have sent this very call, by its key, since the
+    state was read that was judged here.
+    """
+    if not seen or joined(proposal.tool, proposal.equal) in seen[-1].equals:
+        return "unknown"
+    alone = seen[-1].origin in {"process", "session"}
+    return False if alone or proposal.key is None else "unknown"

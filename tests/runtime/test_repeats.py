@@ -115,6 +115,20 @@ async def test_a_refusal_for_want_of_the_ledger_claims_nothing_about_an_earlier_
         ledger.locked = False
 
 
+@pytest.mark.parametrize(("origin", "executed"), [("process", False), ("token", "unknown")])
+async def test_whether_another_gateway_has_sent_a_call_is_not_known_from_what_was_read_before(
+    origin: str, executed: Any
+) -> None:
+    ledger, key = Locked(), Key(KeySource.CALL_ID, "toolu_1")
+    async with house(ledger) as it:
+        await it.open("run_2", origin)
+        ledger.locked = True
+        told = (await it.call("write", {"a": 1}, run="run_2", key=key)).refusal
+        assert told is not None
+        assert (told.outcome, told.executed) == (Outcome.LEDGER_UNAVAILABLE, executed)
+        ledger.locked = False
+
+
 async def test_what_a_person_settled_as_happened_is_told_once_in_any_run() -> None:
     async with house() as it:
         it.upstreams.will("write", Silence("timeout"))

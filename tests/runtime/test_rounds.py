@@ -1,10 +1,8 @@
 """Calls that take longer than a client waits, and calls that take several rounds."""
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,13 +13,13 @@ from gateway.model.canonical import digest
 from gateway.model.events import Outcome
 from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal, Resume
+from gateway.model.record import Record
 from gateway.model.run import AttemptState
 from gateway.model.tool import Answer, InputRequired, NotSent, TaskStarted
-from gateway.outbound.ledger import open_sqlite
-from gateway.ports import Dispatch, NoSuchRun
+from gateway.outbound.ledger.memory import MemoryLedger
+from gateway.ports import Append, Dispatch, LedgerUnavailable, NoSuchRun
 from gateway.runtime.book import Options
 from tests import world
-from tests.ledger.faulty import locked
 from tests.runtime.house import House, house, outcome
 from tests.runtime.test_engine import VERIFIED
 
@@ -59,24 +57,64 @@ async def test_at_the_patience_limit_the_answer_is_in_flight_and_the_outcome_is_
         assert len(it.upstreams.sent) == 1
 
 
-async def test_an_answer_whose_receipt_is_not_on_disk_yet_is_told_to_nobody(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    ledger = await open_sqlite(path)
+class Slow(MemoryLedger):
+    """A ledger whose disk, or whose payloads, one can hold up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = asyncio.Event()
+        self.disk.set()
+        self.lost = False
+
+    async def append(self, step: Append) -> None:
+        await self.disk.wait()
+        await super().append(step)
+
+    async def read(self, run: str, after: int = 0, *, limit: int | None = None) -> Sequence[tuple[Record, bytes]]:
+        if self.lost:
+            raise LedgerUnavailable("the ledger is gone")
+        return await super().read(run, after, limit=limit)
+
+
+async def test_at_the_patience_limit_nothing_is_told_whose_receipt_is_not_on_disk() -> None:
+    ledger = Slow()
+
+    async def answered(_: Dispatch) -> Answer:
+        ledger.disk.clear()
+        return world.ok()
+
+    async with house(ledger) as it:
+        await it.call("write", {"n": 1})  # so that an equal result is in the ledger already
+        hurried(it)
+        it.upstreams.will("write", answered)
+        told = (await it.call("write", {"n": 2})).refusal
+        assert told is not None
+        assert (told.outcome, told.executed) == (Outcome.IN_FLIGHT, "unknown")
+        ledger.disk.set()
+        shown = await it.engine.outcome(str(told.attempt), world.USER, world.PatientCaller())
+        assert shown.result == world.ok().result
+
+
+async def test_at_the_patience_limit_a_ledger_that_cannot_be_read_is_told_as_such() -> None:
+    ledger = Slow()
     async with house(ledger) as it:
         hurried(it)
-        with ExitStack() as busy:
+        gate = asyncio.Event()
 
-            async def answer(_: Dispatch) -> Answer:
-                busy.enter_context(locked(path))
-                return world.ok("at last")
+        async def answered(_: Dispatch) -> Answer:
+            ledger.lost = True
+            it.book._heads._heads.clear()  # as after many other runs
+            it.book._heads._durable.clear()
+            await gate.wait()
+            return world.ok()
 
-            it.upstreams.will("write", answer)
-            told = (await it.call("write")).refusal
-            assert told is not None
-            assert (told.outcome, told.executed) == (Outcome.IN_FLIGHT, "unknown")
-        shown = await it.engine.outcome(str(told.attempt), world.USER, world.PatientCaller())
-        assert shown.result == world.ok("at last").result
-    await ledger.close()
+        it.upstreams.will("write", answered)
+        shown = await it.call("write")
+        assert shown.refusal is not None
+        assert (shown.refusal.outcome, shown.refusal.executed) == (Outcome.LEDGER_UNAVAILABLE, "unknown")
+        assert shown.attempt == "run_1.2"
+        ledger.lost = False
+        gate.set()
 
 
 async def test_what_its_verifier_has_not_judged_is_told_by_nobody_as_done() -> None:

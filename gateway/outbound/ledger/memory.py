@@ -102,7 +102,7 @@ class MemoryLedger:
         return {
             (account, unit): self._accounts[account, unit].level
             for account in accounts
-            for unit in self._units.get(account, ())
+            for unit in sorted(self._units.get(account, ()))  # a verdict records them in this order
         }
 
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
