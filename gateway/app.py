@@ -295,7 +295,7 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     keepers = [
         asyncio.ensure_future(reload.keep()),
         asyncio.ensure_future(engine.carrier.keep_leases()),
-        asyncio.ensure_future(keep_sweeping(book, engine.carrier)),
+        asyncio.ensure_future(keep_sweeping(book, engine.carrier, engine.undoer)),
     ]
     try:
         yield Gateway(plan.ledger, catalogue, engine, book, reload, screen)

@@ -16,6 +16,7 @@ _SETTLING: Mapping[str, RunState] = {
     "attempt.refuted": RunState.RUNNING,
     "outcome.delivered": RunState.RUNNING,
     "evidence.recorded": RunState.RUNNING,
+    "compensation.failed": RunState.RUNNING,
 }
 
 NEXT: Mapping[RunState, Mapping[str, RunState]] = {
@@ -29,6 +30,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "intent.recorded": RunState.RUNNING,
         "attempt.resumed": RunState.RUNNING,
         **_SETTLING,
+        "compensation.owed": RunState.RUNNING,
         "phase.moved": RunState.RUNNING,
         "run.migrated": RunState.RUNNING,
         "run.stopped": RunState.STOPPED,
@@ -68,6 +70,8 @@ NEXT_ATTEMPT: Mapping[AttemptState, Mapping[str, AttemptState]] = {
     AttemptState.ANSWERED: {
         "evidence.recorded": AttemptState.ANSWERED,
         "outcome.delivered": AttemptState.ANSWERED,
+        "compensation.owed": AttemptState.ANSWERED,
+        "compensation.failed": AttemptState.ANSWERED,
     },
     AttemptState.UNSENT: {},
 }

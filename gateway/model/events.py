@@ -8,9 +8,13 @@ without breaking the chain.
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, Field
 
-from gateway.model.added import Grown, added
+from gateway.model.added import added
+from gateway.model.amounts import Charge as Charge
+from gateway.model.amounts import Frozen
+from gateway.model.amounts import Reservation as Reservation
+from gateway.model.amounts import Undo as Undo
 from gateway.model.canonical import Digest
 from gateway.model.outcome import TERMINAL as TERMINAL
 from gateway.model.outcome import Effect as Effect
@@ -19,40 +23,7 @@ from gateway.model.principal import Principal
 from gateway.model.proposal import KeySource
 
 
-class _Frozen(Grown):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Charge(_Frozen):
-    """What one transition takes from the run's budgets."""
-
-    calls: int = Field(default=0, ge=0)
-    mutations: int = Field(default=0, ge=0)
-    tokens: int = added(0, ge=0)
-    """Of results: reserved at first, measured when the result is there."""
-    cost: int = added(0, ge=0)
-    """In millionths."""
-    reviews: int = added(0, ge=0)
-    """How often a person was asked."""
-
-
-class Reservation(_Frozen):
-    """What is taken from an account that many runs share, in the transaction of the event that says so."""
-
-    rule: str
-    """The account, as verdicts cite it."""
-    account: str
-    """Which of its accounts: whose, and of which window."""
-    unit: str
-    amount: int
-    """Of `cost` in millionths."""
-    limit: int | None = None
-    """Beyond which nothing is reserved; None where it only counts."""
-    until: AwareDatetime | None = None
-    """The end of its window."""
-
-
-class Finding(_Frozen):
+class Finding(Frozen):
     """One check of a verdict: what it looked at and what it found."""
 
     check: str
@@ -65,14 +36,14 @@ class Finding(_Frozen):
     """One sentence, for the agent and the on-call engineer. None when passed."""
 
 
-class UsedKey(_Frozen):
+class UsedKey(Frozen):
     """The idempotency key under which a proposal was judged."""
 
     source: KeySource
     value: str
 
 
-class Who(_Frozen):
+class Who(Frozen):
     """A principal as recorded."""
 
     tenant: str
@@ -87,7 +58,7 @@ class Who(_Frozen):
         return cls(tenant=principal.tenant, id=principal.id, roles=roles, scopes=scopes)
 
 
-class RunOpened(_Frozen):
+class RunOpened(Frozen):
     """A run exists: bound to a principal and, unless policy migrates it, to one policy digest."""
 
     kind: Literal["run.opened"] = "run.opened"
@@ -110,7 +81,7 @@ class RunOpened(_Frozen):
     """Classes of data that its parent had asked for by then, and may have told it."""
 
 
-class RunMigrated(_Frozen):
+class RunMigrated(Frozen):
     """The run goes on under another text of its policy, which says that running runs shall."""
 
     kind: Literal["run.migrated"] = "run.migrated"
@@ -118,7 +89,7 @@ class RunMigrated(_Frozen):
     target: Digest
 
 
-class _Verdict(_Frozen):
+class _Verdict(Frozen):
     """What every verdict says."""
 
     tool: str
@@ -136,6 +107,8 @@ class _Verdict(_Frozen):
     attribution: dict[str, str] = {}
     reported_tokens: int = added(0)
     """Of the model, since its last call, as the client says. A claim."""
+    compensates: str | None = added(None)
+    """The attempt of this run that the call would undo. Such a call is the gateway's own."""
 
 
 class Denied(_Verdict):
@@ -188,6 +161,8 @@ class ApprovalRequested(_Verdict):
     reason: str
     accounts: tuple[Reservation, ...] = added(())
     """What asking costs."""
+    merges: tuple[str, ...] = added(())
+    """Transitions whose effects are undone if the answer is no."""
 
 
 class IntentRecorded(_Verdict):
@@ -220,6 +195,10 @@ class IntentRecorded(_Verdict):
     """Budgets and accounts of which little is left, which the client is told with the result."""
     data_class: str | None = added(None)
     """Of the result, by the registry."""
+    undo: Undo | None = added(None)
+    """What is set aside to undo it with; None where nothing can make that necessary."""
+    merges: tuple[str, ...] = added(())
+    """Transitions whose effects this one takes over for good, or which are undone if its postcondition fails."""
 
 
 class AttemptResumed(_Verdict):
@@ -236,7 +215,7 @@ class AttemptResumed(_Verdict):
     """What the client brought: its input responses, and the upstream's own request state."""
 
 
-class ReceiptRecorded(_Frozen):
+class ReceiptRecorded(Frozen):
     """What the upstream answered, validated and stored. An error is an answer too, and proves no absence."""
 
     kind: Literal["receipt.recorded"] = "receipt.recorded"
@@ -259,7 +238,7 @@ class ReceiptRecorded(_Frozen):
     reason: str | None = None
 
 
-class AttemptUnsent(_Frozen):
+class AttemptUnsent(Frozen):
     """Known to have done nothing: no byte of the call reached the upstream. Charge back, key free."""
 
     kind: Literal["attempt.unsent"] = "attempt.unsent"
@@ -267,7 +246,7 @@ class AttemptUnsent(_Frozen):
     reason: str
 
 
-class AttemptSuspended(_Frozen):
+class AttemptSuspended(Frozen):
     """The upstream asks for input or made a task of the call: open until `expires_at`, then unknown."""
 
     kind: Literal["attempt.suspended"] = "attempt.suspended"
@@ -278,7 +257,7 @@ class AttemptSuspended(_Frozen):
     expires_at: AwareDatetime
 
 
-class AttemptUnknown(_Frozen):
+class AttemptUnknown(Frozen):
     """Sent, perhaps; whether it happened is not known. Held until it is settled."""
 
     kind: Literal["attempt.unknown"] = "attempt.unknown"
@@ -286,7 +265,7 @@ class AttemptUnknown(_Frozen):
     reason: str
 
 
-class AttemptAbandoned(_Frozen):
+class AttemptAbandoned(Frozen):
     """A read whose gateway died: charge kept, key free, nothing claimed about it."""
 
     kind: Literal["attempt.abandoned"] = "attempt.abandoned"
@@ -294,7 +273,7 @@ class AttemptAbandoned(_Frozen):
     reason: str
 
 
-class AttemptRefuted(_Frozen):
+class AttemptRefuted(Frozen):
     """Proven not to have happened, by a probe after `settles_at` or by a person: charge back, key free."""
 
     kind: Literal["attempt.refuted"] = "attempt.refuted"
@@ -304,14 +283,14 @@ class AttemptRefuted(_Frozen):
     by: Who | None = None
 
 
-class OutcomeDelivered(_Frozen):
+class OutcomeDelivered(Frozen):
     """The attempt's outcome was written to a live client, in time and without cancel or disconnect."""
 
     kind: Literal["outcome.delivered"] = "outcome.delivered"
     attempt: str
 
 
-class EvidenceRecorded(_Frozen):
+class EvidenceRecorded(Frozen):
     """What a verifier saw. Inconclusive is never pass."""
 
     kind: Literal["evidence.recorded"] = "evidence.recorded"
@@ -334,7 +313,25 @@ class EvidenceRecorded(_Frozen):
     """The run's version when the probe started; a covered mutation intended later makes this stale."""
 
 
-class PhaseMoved(_Frozen):
+class CompensationOwed(Frozen):
+    """The attempt's effect is there and must not be: the gateway undoes it, and the run does not stop before."""
+
+    kind: Literal["compensation.owed"] = "compensation.owed"
+    attempt: str
+    reason: str
+    because: tuple[int, ...] = ()
+    """The records, by their place in this run, that make it necessary."""
+
+
+class CompensationFailed(Frozen):
+    """The gateway does not undo the attempt, or not for certain, and will not try again: a person must."""
+
+    kind: Literal["compensation.failed"] = "compensation.failed"
+    attempt: str
+    reason: str
+
+
+class PhaseMoved(Frozen):
     """The run is in another phase."""
 
     kind: Literal["phase.moved"] = "phase.moved"
@@ -346,7 +343,7 @@ class PhaseMoved(_Frozen):
     """The records, by their place in this run, that prove it."""
 
 
-class ApprovalDecided(_Frozen):
+class ApprovalDecided(Frozen):
     """A reviewer's typed answer about one exact action. It runs nothing."""
 
     kind: Literal["approval.decided"] = "approval.decided"
@@ -357,7 +354,7 @@ class ApprovalDecided(_Frozen):
     reason: str = ""
 
 
-class RunStopped(_Frozen):
+class RunStopped(Frozen):
     """The run is over. There is no lift: a successor run is opened instead."""
 
     kind: Literal["run.stopped"] = "run.stopped"
@@ -386,6 +383,8 @@ Event: TypeAlias = Annotated[
     | AttemptRefuted
     | OutcomeDelivered
     | EvidenceRecorded
+    | CompensationOwed
+    | CompensationFailed
     | PhaseMoved
     | ApprovalDecided
     | RunStopped,

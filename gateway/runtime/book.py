@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from gateway.kernel.accounts import postings
+from gateway.kernel.accounts import held_back, postings
 from gateway.kernel.moves import NEXT_ATTEMPT
+from gateway.kernel.owing import follows
 from gateway.kernel.reduce import joined, reduce
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
@@ -169,7 +170,7 @@ class Book:
         Never while something of it is unsettled, which is settled by the text under which it was begun.
         """
         newer = self.policies.successor(run.policy) if run.policy is not None else None
-        if newer is None or run.policy is None or run.state is not RunState.RUNNING or run.unsettled:
+        if newer is None or run.policy is None or run.state is not RunState.RUNNING or run.unsettled or run.owed:
             return None
         if run.phase not in newer.policy.phases:
             return None
@@ -179,11 +180,11 @@ class Book:
     def _seal(
         self, run: Run, events: list[Event], rules: Rules, now: datetime
     ) -> tuple[Run, list[Record], list[Posting]]:
-        """The events as records, chained, the run after them, and what they post; a stop that follows is added."""
+        """The events as records, chained, the run after them, and what they post; what follows from them is added."""
         records: list[Record] = []
         posted: list[Posting] = []
         seen = trace.context()
-        for event in events:  # grows by at most one stop
+        for event in events:  # grows by what follows from its events, and at most one stop
             record = _record(
                 schema_version=SCHEMA,
                 run=run.id,
@@ -194,8 +195,12 @@ class Book:
                 event=event,
             )
             posted += postings(run, event)
-            run = reduce(run, record, record.sealed[1])
+            before, run = run, reduce(run, record, record.sealed[1])
+            if run.set_aside is not before.set_aside:
+                posted += held_back(before, run)
             records.append(record)
+            if event.kind in _FOLLOWED:
+                events += follows(run, event)
             if len(records) == len(events) and (over := stop(run, rules, now)) is not None:
                 events.append(over)
         return run, records, posted
@@ -203,14 +208,17 @@ class Book:
     def _tracking(self, before: Run, run: Run, events: Sequence[Event]) -> tuple[list[Tracked], list[str]]:
         """What is tracked from now on, and what no longer is."""
         touched = {name for event in events if (name := _subject(event)) is not None}
+        if run.undo:  # how a compensation ends moves what it undoes
+            undone = (run.attempts[name].intent.compensates for name in touched)
+            touched |= {name for name in undone if name is not None}
         until = self.clock.now() + self.options.lease_s if self.options.lease_s else NOBODYS
         track, untrack = [], [name for event in events if (name := _given_way(before, event)) is not None]
         for attempt in (run.attempts[name] for name in sorted(touched)):
-            state = _tracked_as(attempt)
+            state = "owed" if attempt.id in run.owed else _tracked_as(attempt)
             if state is None:
                 untrack.append(attempt.id)
                 continue
-            leased = until if state in {"open", "unverified"} else NOBODYS
+            leased = until if state in {"open", "unverified", "owed"} else NOBODYS
             track.append(Tracked(attempt.id, run.id, state, attempt.intent.hold, self.options.owner, leased))
         return track, untrack
 
@@ -251,6 +259,11 @@ def _given_way(before: Run, event: Event) -> str | None:
     earlier = before.attempts.get(name)
     return name if earlier is not None and _tracked_as(earlier) == "undelivered" else None
 
+
+_FOLLOWED = frozenset(
+    {"evidence.recorded", "receipt.recorded", "approval.decided", "proposal.denied", "proposal.replayed"}
+)
+"""Kinds of event from which others may follow."""
 
 _MOVING = frozenset({"intent.recorded"}.union(*NEXT_ATTEMPT.values()))
 """Kinds of event that move an attempt."""

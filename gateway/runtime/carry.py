@@ -5,7 +5,7 @@ Whatever was begun here is carried to its end whether or not somebody still wait
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -79,13 +79,17 @@ class Carrier:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.open: dict[str, Flight] = {}
         """Calls under way, by attempt id."""
+        self.owed: Callable[[str], Any] = lambda _run: None
+        """Told of a run that has something to undo. Returns at once."""
 
     # --- one attempt ------------------------------------------------------------------------------------------------
 
     async def carry(
-        self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller, flight: Flight
+        self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller | None, flight: Flight
     ) -> tuple[Answer, Run, Rules]:
         """Dispatch once, record the answer, verify it. The intent, or the next round of it, is on disk.
+
+        `caller` is None for the gateway's own.
 
         Raises: Unrecorded.
         """
@@ -104,7 +108,7 @@ class Carrier:
             self.open.pop(name, None)
         return answer, run, rules
 
-    async def _dispatch(self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller) -> Answer:
+    async def _dispatch(self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller | None) -> Answer:
         loop = asyncio.get_running_loop()
         begun = self._clock.monotonic()
 
@@ -160,9 +164,15 @@ class Carrier:
         _, run, rules = await self._book.transact(answered.run, received, payloads)
         return await self._verify(run, rules, answered.attempt, answered.arguments)
 
+    def _heed(self, run: Run) -> None:
+        """What is to be undone is, by a task of its own, whoever waits for the call that made it."""
+        if run.owed:
+            self.owed(run.id)
+
     async def _verify(self, run: Run, rules: Rules, attempt_id: str, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
         asked = question(run, attempt_id, rules)
         if asked is None:
+            self._heed(run)
             return run, rules
         begun = self._clock.monotonic()
         answer, started = await self._ask(asked.rule, arguments, rules)
@@ -175,6 +185,7 @@ class Carrier:
             )
 
         _, run, rules = await self._book.transact(run.id, settled, payloads)
+        self._heed(run)
         return run, rules
 
     async def _ask(self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules) -> tuple[Answer, datetime]:

@@ -171,6 +171,7 @@ def _proposal(it: Kept, arguments: Mapping[str, Any]) -> Proposal:
         attribution=verdict.attribution,
         resumes=_resumes(verdict, noted.get("resumes")),
         reported_tokens=verdict.reported_tokens,
+        compensates=verdict.compensates,
     )
 
 

@@ -12,12 +12,15 @@ from gateway.ports import LedgerUnavailable
 from gateway.runtime.book import Book
 from gateway.runtime.carry import Carrier
 from gateway.runtime.policies import PolicyMissing
+from gateway.runtime.undo import Undoer
 
 _LOG = logging.getLogger("counterfoil.recover")
 
 
-async def sweep(book: Book, carrier: Carrier) -> int:
-    """How many attempts were settled: reads abandoned, writes unknown and held, verifiers asked again."""
+async def sweep(book: Book, carrier: Carrier, undoer: Undoer | None = None) -> int:
+    """How many attempts were settled: reads abandoned, writes unknown and held, verifiers asked again, effects undone
+    that must not stay.
+    """
     settled = 0
     found = await book.ledger.tracked(states={"open", "unverified"})
     carrier.leases.forget(one.attempt for one in found)
@@ -31,7 +34,7 @@ async def sweep(book: Book, carrier: Carrier) -> int:
                 settled += await _settle(book, carrier, tracked)
         except (CorruptLedger, PolicyMissing) as error:
             _LOG.error("attempt %s cannot be settled: %s", tracked.attempt, error)
-    return settled
+    return settled + (await undoer.sweep() if undoer is not None else 0)
 
 
 async def _settle(book: Book, carrier: Carrier, tracked: Tracked) -> int:
@@ -48,11 +51,11 @@ async def _settle(book: Book, carrier: Carrier, tracked: Tracked) -> int:
     return 1
 
 
-async def keep_sweeping(book: Book, carrier: Carrier) -> None:
+async def keep_sweeping(book: Book, carrier: Carrier, undoer: Undoer) -> None:
     """Runs for ever: one sweep for each lease time."""
     while True:
         try:
-            if count := await sweep(book, carrier):
+            if count := await sweep(book, carrier, undoer):
                 _LOG.info("settled %d attempts that were left open", count)
         except LedgerUnavailable as error:
             _LOG.warning("recovery waits for the ledger: %s", error)
