@@ -164,15 +164,15 @@ class Carrier:
         _, run, rules = await self._book.transact(answered.run, received, payloads)
         return await self._verify(run, rules, answered.attempt, answered.arguments)
 
-    def _heed(self, run: Run) -> None:
-        """What is to be undone is, by a task of its own, whoever waits for the call that made it."""
-        if run.owed:
+    def _heed(self, run: Run, attempt_id: str) -> None:
+        """What is to be undone now is, by a task of its own, where nobody carries the attempt who will see to it."""
+        if run.owed and attempt_id not in self.open:
             self.owed(run.id)
 
     async def _verify(self, run: Run, rules: Rules, attempt_id: str, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
         asked = question(run, attempt_id, rules)
         if asked is None:
-            self._heed(run)
+            self._heed(run, attempt_id)
             return run, rules
         begun = self._clock.monotonic()
         answer, started = await self._ask(asked.rule, arguments, rules)
@@ -185,7 +185,7 @@ class Carrier:
             )
 
         _, run, rules = await self._book.transact(run.id, settled, payloads)
-        self._heed(run)
+        self._heed(run, attempt_id)
         return run, rules
 
     async def _ask(self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules) -> tuple[Answer, datetime]:

@@ -1,12 +1,18 @@
 """A house whose payments can be undone, for tests: what it sends, what it records, what stands on its accounts."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from gateway.model.run import Undoing
+from gateway.kernel.explain import conclusion
+from gateway.kernel.reduce import fold
+from gateway.model.events import ApprovalRequested, Event
+from gateway.model.record import encode, link
+from gateway.model.run import AttemptState, Run, Undoing
 from gateway.model.tool import ToolResult
 from gateway.outbound.ledger.memory import MemoryLedger
+from gateway.runtime.explain import again, differences, kept, verdict_of
 from gateway.runtime.recover import sweep
 from tests import world
 from tests.runtime.house import House, house
@@ -59,10 +65,12 @@ def transitions(*others: Mapping[str, Any], **pay: Any) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def undoing(ledger: Any = None, owner: str = "me", **fields: Any) -> AsyncIterator[House]:
-    """A house under that policy, changed by `fields`."""
+    """A house under that policy, changed by `fields`, whose ledger is sound at the end."""
     given = {"upstreams": upstreams(), **POLICY, **fields}
     async with house(ledger if ledger is not None else MemoryLedger(), owner, **given) as it:
         yield it
+        await it.settle()
+        await sound(it)
 
 
 def sent(it: House, *names: str) -> list[tuple[str, dict[str, Any]]]:
@@ -89,3 +97,68 @@ async def swept(it: House) -> int:
             return count
         it.clock.tell(it.book.options.lease_s + 1)
     return await sweep(it.book, it.engine.carrier, it.engine.undoer)
+
+
+# --- what must hold of any ledger -----------------------------------------------------------------------------------
+
+
+async def sound(it: House) -> None:
+    """Fails unless every verdict is judged again to the byte, every sum is what its parts are, and no effect was
+    undone twice."""
+    taken: Counter[tuple[str, str]] = Counter()
+    for run_id in dict.fromkeys([record.run for record in await it.ledger.find(["run.opened"])]):
+        records = [(record, link(body)) for record, body in await it.ledger.read(run_id)]
+        run = fold(records, Run(run_id))
+        assert run == await it.book.fresh_state_of(run_id)
+        await _judged_again(it, run_id)
+        spends = _spent(run)
+        assert vars(run.spent) == {unit: spends[unit] for unit in vars(run.spent)}
+        taken += _posted(run, [record.event for record, _ in records])
+        undone = [one.intent.compensates for one in run.attempts.values() if one.intent.compensates is not None]
+        made = [one for one in run.attempts.values() if one.intent.compensates and one.state not in _NOT_MADE]
+        assert len({one.intent.compensates for one in made}) == len(made), f"undone twice: {undone}"
+        assert set(run.owed) == {name for name, one in run.undo.items() if one.state in {"owed", "running"}}
+        assert set(run.set_aside) == {name for name, one in run.undo.items() if one.state in {"owed", "set_aside"}}
+        assert run.stopped is None or not (run.owed or run.set_aside)
+    accounts = {account for account, _ in taken}
+    stands = {one: level for one, level in (await it.ledger.levels(sorted(accounts))).items() if level}
+    assert stands == {one: level for one, level in taken.items() if level}
+
+
+_NOT_MADE = {AttemptState.UNSENT, AttemptState.REFUTED}
+
+
+async def _judged_again(it: House, run_id: str) -> None:
+    for record, body in await it.ledger.read(run_id):
+        verdict = verdict_of(record)
+        if verdict is not None:
+            found = again(await kept(it.ledger, run_id, record.seq))
+            assert differences(verdict, found.verdict) == ()
+            assert encode(record.model_copy(update={"event": found.verdict})) == body
+            assert conclusion(verdict)
+
+
+def _spent(run: Run) -> Counter[str]:
+    """What calls that stand have taken, what people were asked, and what is set aside."""
+    taken: Counter[str] = Counter(reviews=len(run.approvals))
+    for attempt in run.attempts.values():
+        if attempt.state not in _NOT_MADE:
+            taken.update(vars(attempt.intent.charge))
+    for undo in run.set_aside.values():
+        taken.update(vars(undo.charge))
+    taken["tokens"] = run.spent.tokens  # measured by their results: another test's business
+    return taken
+
+
+def _posted(run: Run, events: Sequence[Event]) -> Counter[tuple[str, str]]:
+    """The same of accounts, without tokens."""
+    made = [
+        one for attempt in run.attempts.values() if attempt.state not in _NOT_MADE for one in attempt.intent.accounts
+    ]
+    held = [one for undo in run.set_aside.values() for one in undo.accounts]
+    asked = [one for event in events if isinstance(event, ApprovalRequested) for one in event.accounts]
+    taken: Counter[tuple[str, str]] = Counter()
+    for one in (*made, *held, *asked):
+        if one.unit != "tokens":
+            taken[one.account, one.unit] += one.amount
+    return taken
