@@ -140,7 +140,7 @@ def _payable(case: Case, plan: Planned | None) -> Pass | Refuse:
     # What is only observed of the run must not keep an account from binding that other runs pay into as well.
     inputs: dict[str, Any] = {"accounts": {}}
     over: list[Refuse] = []
-    for shared, account, charge in _takes(case, plan):
+    for shared, account, charge in takes(case, plan):
         levels = _levels(case, account)
         inputs["accounts"][shared.rule] = {"account": account, "levels": levels}
         over += _overdrawn(case, shared, levels, charge)
@@ -151,7 +151,7 @@ def _payable(case: Case, plan: Planned | None) -> Pass | Refuse:
     return replace(next((one for one in over if one.mode != "observe"), found[0]), inputs=inputs)
 
 
-def _takes(case: Case, plan: Planned | None) -> Iterator[tuple[Shared, str, Charge]]:
+def takes(case: Case, plan: Planned | None) -> Iterator[tuple[Shared, str, Charge]]:
     """The accounts, and what the call takes from each: for itself, and to be undone with."""
     undoing = {} if plan is None else {account: shared for shared, account in plan.accounts}
     for shared, account in unpaid(case):

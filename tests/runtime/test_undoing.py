@@ -76,9 +76,9 @@ async def test_what_undoes_a_call_is_recorded_as_that_with_a_key_of_its_own() ->
     async with undoing() as it:
         await it.call("pay", {"amount": 5})
         intent = (await it.ledger.read("run_1"))[5][0].event
-        assert (intent.compensates, intent.key.source, intent.key.value) == ("run_1.2", "undo", "run_1.2")  # type: ignore[union-attr]
+        assert (intent.compensates, intent.key.source, intent.key.value) == ("run_1.2", "undo", "run_1.2")
         owed = (await it.ledger.read("run_1"))[4][0].event
-        assert owed.because == (4,)  # type: ignore[union-attr]
+        assert owed.because == (4,)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,9 @@ async def test_a_payment_that_was_said_not_to_have_happened_and_did_is_refunded_
 
 # --- a person first -------------------------------------------------------------------------------------------------
 
-ASKS = {"transitions": transitions({"name": "refund", "tools": ["refund"], "approval": {"reason": "money back"}})}
+ASKS: dict[str, Any] = {
+    "transitions": transitions({"name": "refund", "tools": ["refund"], "approval": {"reason": "money back"}})
+}
 
 
 async def test_where_policy_asks_a_person_the_refund_waits_for_the_answer() -> None:
@@ -185,8 +187,10 @@ def undone_by(**changes: Any) -> dict[str, Any]:
     [
         (
             undone_by(arguments_from={"payment": "result.structuredContent.number"}),
-            "with what to call `refund` cannot be told: its argument `payment`: "
-            "`result.structuredContent.number` is missing",
+            (
+                "with what to call `refund` cannot be told: its argument `payment`: "
+                "`result.structuredContent.number` is missing"
+            ),
         ),
         (undone_by(tool="read"), "`read` only reads, and undoes nothing"),
         (
@@ -325,7 +329,8 @@ CHECKED: dict[str, Any] = {
     "transitions": transitions(
         {"name": "refund", "tools": ["refund"], "verify": "back", "compensation": {"tool": "pay"}}
     ),
-    "verifiers": POLICY["verifiers"] | {"back": {"probe": {"tool": "read"}, "pass": ["result.structuredContent.back == true"]}},
+    "verifiers": POLICY["verifiers"]
+    | {"back": {"probe": {"tool": "read"}, "pass": ["result.structuredContent.back == true"]}},
 }
 
 
@@ -393,7 +398,7 @@ async def stopped(it: House) -> str | None:
 
 
 async def test_a_phase_that_ends_the_run_waits_for_the_refund() -> None:
-    ends = {
+    ends: dict[str, Any] = {
         "phases": {"open": {}, "doubt": {"ends": "human_escalation"}},
         "transitions": transitions(ASKS["transitions"][1], on={"verification_failed": "doubt"}),
     }

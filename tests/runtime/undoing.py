@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.kernel.explain import conclusion
 from gateway.kernel.reduce import fold
-from gateway.model.events import ApprovalRequested, Event
+from gateway.model.events import ApprovalRequested, Event, ReceiptRecorded
 from gateway.model.record import encode, link
 from gateway.model.run import AttemptState, Run, Undoing
 from gateway.model.tool import ToolResult
@@ -104,16 +104,19 @@ async def swept(it: House) -> int:
 
 async def sound(it: House) -> None:
     """Fails unless every verdict is judged again to the byte, every sum is what its parts are, and no effect was
-    undone twice."""
+    undone twice.
+    """
     taken: Counter[tuple[str, str]] = Counter()
     for run_id in dict.fromkeys([record.run for record in await it.ledger.find(["run.opened"])]):
         records = [(record, link(body)) for record, body in await it.ledger.read(run_id)]
         run = fold(records, Run(run_id))
         assert run == await it.book.fresh_state_of(run_id)
         await _judged_again(it, run_id)
-        spends = _spent(run)
+        events = [record.event for record, _ in records]
+        measured = {one.attempt: -(-one.size_bytes // 4) for one in events if isinstance(one, ReceiptRecorded)}
+        spends = _spent(run, measured)
         assert vars(run.spent) == {unit: spends[unit] for unit in vars(run.spent)}
-        taken += _posted(run, [record.event for record, _ in records])
+        taken += _posted(run, measured, events)
         undone = [one.intent.compensates for one in run.attempts.values() if one.intent.compensates is not None]
         made = [one for one in run.attempts.values() if one.intent.compensates and one.state not in _NOT_MADE]
         assert len({one.intent.compensates for one in made}) == len(made), f"undone twice: {undone}"
@@ -138,27 +141,27 @@ async def _judged_again(it: House, run_id: str) -> None:
             assert conclusion(verdict)
 
 
-def _spent(run: Run) -> Counter[str]:
+def _spent(run: Run, measured: Mapping[str, int]) -> Counter[str]:
     """What calls that stand have taken, what people were asked, and what is set aside."""
     taken: Counter[str] = Counter(reviews=len(run.approvals))
     for attempt in run.attempts.values():
         if attempt.state not in _NOT_MADE:
-            taken.update(vars(attempt.intent.charge))
+            charge = vars(attempt.intent.charge)
+            taken.update(charge | {"tokens": measured.get(attempt.id, charge["tokens"])})
     for undo in run.set_aside.values():
         taken.update(vars(undo.charge))
-    taken["tokens"] = run.spent.tokens  # measured by their results: another test's business
     return taken
 
 
-def _posted(run: Run, events: Sequence[Event]) -> Counter[tuple[str, str]]:
-    """The same of accounts, without tokens."""
-    made = [
-        one for attempt in run.attempts.values() if attempt.state not in _NOT_MADE for one in attempt.intent.accounts
-    ]
+def _posted(run: Run, measured: Mapping[str, int], events: Sequence[Event]) -> Counter[tuple[str, str]]:
+    """The same of accounts."""
+    taken: Counter[tuple[str, str]] = Counter()
+    for attempt in run.attempts.values():
+        for one in attempt.intent.accounts if attempt.state not in _NOT_MADE else ():
+            amount = measured.get(attempt.id, one.amount) if one.unit == "tokens" else one.amount
+            taken[one.account, one.unit] += amount
     held = [one for undo in run.set_aside.values() for one in undo.accounts]
     asked = [one for event in events if isinstance(event, ApprovalRequested) for one in event.accounts]
-    taken: Counter[tuple[str, str]] = Counter()
-    for one in (*made, *held, *asked):
-        if one.unit != "tokens":
-            taken[one.account, one.unit] += one.amount
+    for one in (*held, *asked):
+        taken[one.account, one.unit] += one.amount
     return taken
