@@ -82,7 +82,8 @@ steps = st.one_of(
 async def played(it: House, other: House, step: tuple[Any, ...]) -> None:
     match step:
         case ("call", name, n, deliver):
-            await it.call(name, {"n": n} | ({"payment": n} if name == "refund" else {}), deliver=deliver)
+            more = {"payment": n} if name == "refund" else {"amount": n}
+            await it.call(name, {"n": n, **more}, deliver=deliver)
         case ("answer", name, given_answer):
             it.upstreams.will(name, given_answer)
         case ("time", seconds):

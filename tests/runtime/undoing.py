@@ -1,14 +1,14 @@
 """A house whose payments can be undone, for tests: what it sends, what it records, what stands on its accounts."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway.kernel.explain import conclusion
 from gateway.kernel.reduce import fold
-from gateway.model.events import ApprovalRequested, Event, ReceiptRecorded
-from gateway.model.record import encode, link
+from gateway.model.events import ApprovalRequested, Event, ReceiptRecorded, Reservation
+from gateway.model.record import encode, link, utc
 from gateway.model.run import AttemptState, Run, Undoing
 from gateway.model.tool import ToolResult
 from gateway.outbound.ledger.memory import MemoryLedger
@@ -116,7 +116,10 @@ async def sound(it: House) -> None:
         measured = {one.attempt: -(-one.size_bytes // 4) for one in events if isinstance(one, ReceiptRecorded)}
         spends = _spent(run, measured)
         assert vars(run.spent) == {unit: spends[unit] for unit in vars(run.spent)}
-        taken += _posted(run, measured, events)
+        now = utc(it.clock.now())
+        for one, amount in _posted(run, measured, events):
+            if one.until is None or now < one.until:  # what is past may be forgotten
+                taken[one.account, one.unit] += amount
         undone = [one.intent.compensates for one in run.attempts.values() if one.intent.compensates is not None]
         made = [one for one in run.attempts.values() if one.intent.compensates and one.state not in _NOT_MADE]
         assert len({one.intent.compensates for one in made}) == len(made), f"undone twice: {undone}"
@@ -153,15 +156,11 @@ def _spent(run: Run, measured: Mapping[str, int]) -> Counter[str]:
     return taken
 
 
-def _posted(run: Run, measured: Mapping[str, int], events: Sequence[Event]) -> Counter[tuple[str, str]]:
-    """The same of accounts."""
-    taken: Counter[tuple[str, str]] = Counter()
+def _posted(run: Run, measured: Mapping[str, int], events: Sequence[Event]) -> Iterator[tuple[Reservation, int]]:
+    """The same of accounts, one by one."""
     for attempt in run.attempts.values():
         for one in attempt.intent.accounts if attempt.state not in _NOT_MADE else ():
-            amount = measured.get(attempt.id, one.amount) if one.unit == "tokens" else one.amount
-            taken[one.account, one.unit] += amount
+            yield one, measured.get(attempt.id, one.amount) if one.unit == "tokens" else one.amount
     held = [one for undo in run.set_aside.values() for one in undo.accounts]
     asked = [one for event in events if isinstance(event, ApprovalRequested) for one in event.accounts]
-    for one in (*held, *asked):
-        taken[one.account, one.unit] += one.amount
-    return taken
+    yield from ((one, one.amount) for one in (*held, *asked))
