@@ -1,53 +1,33 @@
 """A failed postcondition is made up for: by the gateway's own call, judged and recorded like any other."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import pytest
 
-from gateway.kernel.approve import answer as decided
-from gateway.kernel.approve import resolve
-from gateway.kernel.rules import Rules
-from gateway.model.answer import Refusal
-from gateway.model.events import Event, Outcome
-from gateway.model.run import Run
+from gateway.model.events import Outcome
 from gateway.model.tool import NotSent, ProtocolError, Silence
 from gateway.runtime.undo import MISSING_S
 from tests import world
-from tests.runtime.house import ME, House, outcome, refused
-from tests.runtime.undoing import PAY, POLICY, REFUND, answer, kinds, sent, standing, swept, transitions, undoing
-
-REFUNDED = ("refund", {"payment": "p_1", "amount": 5})
-PAID = ("pay", {"amount": 5})
-
-
-async def told(it: House, attempt: str = "run_1.2") -> Refusal:
-    """What the client is told who asks for the outcome of that attempt."""
-    shown = await it.engine.outcome(attempt, world.USER, world.PatientCaller())
-    assert shown.refusal is not None
-    return shown.refusal
-
-
-async def says(it: House, *, approve: bool) -> None:
-    """A person answers what the run has asked last."""
-
-    def answered(run: Run, _: Rules, now: datetime) -> Sequence[Event]:
-        one = max(run.approvals.values(), key=lambda asked: asked.seq)
-        return [decided(run, one.id, one.action, approve=approve, by=ME, reason="so", now=now)]
-
-    await it.book.say("run_1", answered)
-
-
-async def finds(it: House, attempt: str, *, happened: bool) -> None:
-    """A person settles an attempt whose outcome is unknown."""
-    it.clock.tell(3_600)
-
-    def settled(run: Run, _: Rules, now: datetime) -> Sequence[Event]:
-        return [resolve(run, attempt, happened=happened, by=ME, reason="looked", now=now)]
-
-    await it.book.say("run_1", settled)
+from tests.runtime.house import outcome, refused
+from tests.runtime.undoing import (
+    ASKS,
+    PAID,
+    PAY,
+    POLICY,
+    REFUND,
+    REFUNDED,
+    answer,
+    finds,
+    kinds,
+    says,
+    sent,
+    standing,
+    swept,
+    told,
+    transitions,
+    undoing,
+)
 
 
 async def test_a_payment_that_was_not_made_right_is_refunded_in_the_same_call() -> None:
@@ -125,10 +105,6 @@ async def test_a_payment_that_was_said_not_to_have_happened_and_did_is_refunded_
 
 
 # --- a person first -------------------------------------------------------------------------------------------------
-
-ASKS: dict[str, Any] = {
-    "transitions": transitions({"name": "refund", "tools": ["refund"], "approval": {"reason": "money back"}})
-}
 
 
 async def test_where_policy_asks_a_person_the_refund_waits_for_the_answer() -> None:
@@ -345,128 +321,3 @@ async def test_a_refund_may_have_to_be_proven_and_is_never_undone_itself(found: 
         undone = await standing(it, "run_1.2")
         assert undone.state == state
         assert state == "undone" or undone.reason.startswith("`run_1.6` was to undo it, but `back` ")
-
-
-# --- the run meanwhile ----------------------------------------------------------------------------------------------
-
-
-async def test_nothing_else_is_changed_while_something_is_to_be_undone() -> None:
-    async with undoing(**ASKS) as it:
-        await it.call("pay", {"amount": 5})
-        assert refused(await it.call("write")) == ("held", "write")
-        assert outcome(await it.call("read")) == "result"
-        await says(it, approve=True)
-        await swept(it)
-        assert outcome(await it.call("write")) == "result"
-
-
-async def test_an_equal_payment_in_another_run_waits_until_the_first_is_undone() -> None:
-    async with undoing(**ASKS) as it:
-        await it.open("run_2")
-        await it.call("pay", {"amount": 5}, deliver=False)
-        other = await it.call("pay", {"amount": 5}, run="run_2")
-        assert refused(other) == ("in_flight", "pay")
-        assert other.refusal is not None
-        assert other.refusal.reason == "an equal call of run `run_1` is being undone"
-
-
-async def test_what_was_undone_may_be_done_anew_even_where_it_is_never_repeated() -> None:
-    once = POLICY["tools"] | {"pay": {"effect": "write", "repeat": "replay"}}
-    async with undoing(tools=once) as it:
-        await it.call("pay", {"amount": 5})
-        it.upstreams.will("check", answer(paid=True))
-        assert outcome(await it.call("pay", {"amount": 5})) == "result"
-        assert sent(it) == [PAID, REFUNDED, PAID]
-        assert outcome(await it.call("pay", {"amount": 5})) == "result"
-        assert sent(it) == [PAID, REFUNDED, PAID], "but what stands is not"
-
-
-async def test_the_phase_that_the_failure_leads_to_is_the_one_in_which_it_is_undone() -> None:
-    doubt = transitions({"name": "refund", "tools": ["refund"], "from": ["doubt"]}, on={"verification_failed": "doubt"})
-    async with undoing(transitions=doubt) as it:
-        await it.call("pay", {"amount": 5})
-        assert sent(it) == [PAID, REFUNDED]
-        assert (await it.book.state_of("run_1")).phase == "doubt"
-
-
-# --- stops wait -----------------------------------------------------------------------------------------------------
-
-
-async def stopped(it: House) -> str | None:
-    over = (await it.book.fresh_state_of("run_1")).stopped
-    return None if over is None else str(over.outcome)
-
-
-async def test_a_phase_that_ends_the_run_waits_for_the_refund() -> None:
-    ends: dict[str, Any] = {
-        "phases": {"open": {}, "doubt": {"ends": "human_escalation"}},
-        "transitions": transitions(ASKS["transitions"][1], on={"verification_failed": "doubt"}),
-    }
-    async with undoing(**ends) as it:
-        await it.call("pay", {"amount": 5})
-        assert await stopped(it) is None
-        assert refused(await it.call("read")) == ("human_escalation", "phases.doubt"), "nothing else is begun"
-        await says(it, approve=True)
-        await swept(it)
-        assert sent(it) == [PAID, REFUNDED]
-        assert (await kinds(it))[-2:] == ["receipt.recorded", "run.stopped"]
-
-
-async def test_a_final_denial_waits_for_the_verifier_and_for_what_it_makes_necessary() -> None:
-    forbid = [{"name": "never", "tools": ["write"], "final": True}]
-    async with undoing(forbid=forbid) as it:
-        refusals: list[Any] = []
-
-        async def meanwhile(_: Any) -> Any:
-            refusals.append(refused(await it.call("write", deliver=False)))
-            refusals.append(await stopped(it))
-            refusals.append(refused(await it.call("read", deliver=False)))
-            return answer(paid=False)
-
-        it.upstreams.will("check", meanwhile)
-        await it.call("pay", {"amount": 5})
-        assert refusals == [("denied", "never"), None, ("policy_denied", "never")]
-        assert sent(it) == [PAID, REFUNDED]
-        assert await stopped(it) == "policy_denied"
-        over = (await it.book.state_of("run_1")).stopped
-        assert over is not None
-        denied = [record.seq for record, _ in await it.ledger.read("run_1") if record.event.kind == "proposal.denied"]
-        assert over.evidence == (denied[0],)
-
-
-async def test_the_deadline_lets_what_is_owed_be_undone_and_nothing_else() -> None:
-    async with undoing(**ASKS, stops={"deadline_s": 100}, budgets={"elapsed_s": 90}) as it:
-        await it.call("pay", {"amount": 5})
-        it.clock.tell(200)
-        assert refused(await it.call("read")) == ("deadline_missed", "stops.deadline_s")
-        assert await stopped(it) is None
-        await says(it, approve=True)
-        await swept(it)
-        assert sent(it) == [PAID, REFUNDED]
-        assert await stopped(it) == "deadline_missed"
-
-
-async def test_a_run_that_is_over_tells_what_a_person_must_undo() -> None:
-    ends: dict[str, Any] = {
-        "phases": {"open": {}, "doubt": {"ends": "human_escalation"}},
-        "transitions": transitions({"name": "refund", "tools": ["write"]}, on={"verification_failed": "doubt"}),
-    }
-    async with undoing(**ends) as it:
-        await it.call("pay", {"amount": 5})
-        over = await it.call("read")
-        assert refused(over) == ("human_escalation", "phases.doubt")
-        assert over.refusal is not None
-        assert [(one.attempt, one.state) for one in over.refusal.undone or ()] == [("run_1.2", "failed")]
-
-
-async def test_evidence_that_comes_after_the_end_is_told_to_a_person() -> None:
-    async with undoing(forbid=[{"name": "never", "tools": ["write"], "final": True}]) as it:
-        it.upstreams.will("pay", Silence("slow"))
-        await it.call("pay", {"amount": 5})
-        await finds(it, "run_1.2", happened=False)
-        await it.call("write")
-        assert await stopped(it) == "policy_denied"
-        it.upstreams.sent[0].late(answer(id="p_1"))  # type: ignore[misc]
-        await it.settle()
-        assert sent(it) == [PAID]
-        assert (await standing(it, "run_1.2")).reason.endswith("; the run is over, and nothing is sent in it")

@@ -22,8 +22,9 @@ from gateway.model.run import Run, RunState
 from gateway.model.tool import InputRequired, NotSent, Silence
 from gateway.outbound.ledger.memory import MemoryLedger
 from tests import world
+from tests.kernel.made import EXAMPLES
 from tests.runtime.house import ME, House
-from tests.runtime.undoing import PAID, REFUND, answer, swept, undoing, upstreams
+from tests.runtime.undoing import REFUND, WAS_PAID, answer, swept, undoing, upstreams
 
 WORLD: dict[str, Any] = {
     "tools": {
@@ -51,7 +52,7 @@ WORLD: dict[str, Any] = {
         {"name": "look", "tools": ["read", "check"]},
     ],
     "forbid": [{"name": "never", "tools": ["read"], "when": ["args.n == 5"], "final": True}],
-    "verifiers": {"paid": {"probe": {"tool": "check"}, "pass": [PAID]}},
+    "verifiers": {"paid": {"probe": {"tool": "check"}, "pass": [WAS_PAID]}},
     "budgets": {"calls": 30, "cost": 8, "reviews": 4},
     "accounts": {
         "all": {"per": ["tenant"], "window": "hour", "limit": {"calls": 20, "tokens": 400}},
@@ -160,7 +161,7 @@ async def peace(it: House, other: House) -> None:
         event(f"in the end it is {one.state}")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(["enforce", "enforce", "observe"]), st.lists(steps, min_size=4, max_size=40))
 def test_what_is_owed_is_undone_once_in_any_run(mode: str, script: list[tuple[Any, ...]]) -> None:
     asyncio.run(lived(mode, script))

@@ -10,7 +10,7 @@ from gateway.model.run import Run
 from gateway.model.tool import Tool
 from tests import world
 from tests.runtime.house import House, outcome, refused
-from tests.runtime.undoing import POLICY, REFUND, answer, sent, swept, transitions, undoing
+from tests.runtime.undoing import POLICY, REFUND, answer, says, sent, swept, transitions, undoing
 
 ALL = {"all": {"per": ["tenant"], "window": "ever", "limit": {"calls": 100, "cost": 100}}}
 
@@ -127,8 +127,6 @@ async def test_a_refund_in_the_next_window_is_paid_from_the_window_of_its_paymen
         for number in (1, 2):
             await it.call("read", {"n": number})
         assert refused(await it.call("read", {"n": 3})) == ("rate_limited", "accounts.all")
-        from tests.runtime.test_undoing import says  # noqa: PLC0415
-
         await says(it, approve=True)
         await swept(it)
         assert len(sent(it, "refund")) == 1

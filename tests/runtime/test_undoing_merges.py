@@ -5,8 +5,7 @@ from typing import Any
 from gateway.model.tool import NotSent, Silence
 from tests import world
 from tests.runtime.house import House, outcome, refused
-from tests.runtime.test_undoing import finds, says
-from tests.runtime.undoing import PAID, POLICY, answer, kinds, sent, standing, swept, undoing
+from tests.runtime.undoing import POLICY, WAS_PAID, answer, finds, kinds, says, sent, standing, swept, undoing
 
 ASKS = "args.ask == true"
 BACK = {"tool": "refund", "arguments_from": {"payment": "args.n"}}
@@ -17,7 +16,7 @@ SAGA: dict[str, Any] = {
         {"name": "merge", "tools": ["pay"], "merges": ["branch"], "verify": "paid", "approval": {"when": [ASKS]}},
         {"name": "any", "tools": ["refund", "read"]},
     ],
-    "verifiers": {"paid": {"probe": {"tool": "check"}, "pass": [PAID]}},
+    "verifiers": {"paid": {"probe": {"tool": "check"}, "pass": [WAS_PAID]}},
 }
 MERGE = {"ask": False}
 ASKED = {"ask": True}

@@ -14,9 +14,22 @@ from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import Append, Dispatch, Ledger, LedgerUnavailable
 from tests import world
 from tests.runtime.house import House, house, refused
-from tests.runtime.test_undoing import PAID, REFUNDED, finds, says
 from tests.runtime.test_undoing_merges import MERGE, SAGA, back
-from tests.runtime.undoing import POLICY, answer, kinds, sent, standing, swept, transitions, undoing, upstreams
+from tests.runtime.undoing import (
+    PAID,
+    POLICY,
+    REFUNDED,
+    answer,
+    finds,
+    kinds,
+    says,
+    sent,
+    standing,
+    swept,
+    transitions,
+    undoing,
+    upstreams,
+)
 
 
 class Dying:
@@ -136,7 +149,7 @@ async def test_whenever_it_dies_in_the_middle_of_undoing_a_merge_the_rest_is_und
     if "pay" not in tools:
         assert "refund" not in tools
         return
-    wrote = [number for name, number in ((name, given.get("n")) for name, given in sent(left)) if name == "write"]
+    wrote: list[int] = [given["n"] for name, given in sent(left) if name == "write"]
     assert sent(left, "refund") == [back(number) for number in reversed(wrote)]
     assert {one.state for one in (await left.book.fresh_state_of("run_1")).undo.values()} == {"undone"}
 

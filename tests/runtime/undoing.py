@@ -3,10 +3,15 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeAlias
 
+from gateway.kernel.approve import answer as decided
+from gateway.kernel.approve import resolve
 from gateway.kernel.explain import conclusion
 from gateway.kernel.reduce import fold
+from gateway.kernel.rules import Rules
+from gateway.model.answer import Refusal
 from gateway.model.events import ApprovalRequested, Event, ReceiptRecorded, Reservation
 from gateway.model.record import encode, link, utc
 from gateway.model.run import AttemptState, Run, Undoing
@@ -15,9 +20,11 @@ from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.runtime.explain import again, differences, kept, verdict_of
 from gateway.runtime.recover import sweep
 from tests import world
-from tests.runtime.house import House, house
+from tests.runtime.house import ME, House, house
 
-PAID = "result.structuredContent.paid == true"
+Sent: TypeAlias = tuple[str, dict[str, Any]]
+
+WAS_PAID = "result.structuredContent.paid == true"
 REFUND = {"tool": "refund", "arguments_from": {"payment": "result.structuredContent.id", "amount": "args.amount"}}
 PAY = {"name": "pay", "tools": ["pay"], "from": ["open"], "verify": "paid", "compensation": REFUND}
 POLICY: dict[str, Any] = {
@@ -35,9 +42,15 @@ POLICY: dict[str, Any] = {
         {"name": "look", "tools": ["read", "check"]},
         {"name": "write", "tools": ["write"]},
     ],
-    "verifiers": {"paid": {"probe": {"tool": "check", "arguments_from": {"amount": "args.amount"}}, "pass": [PAID]}},
+    "verifiers": {
+        "paid": {"probe": {"tool": "check", "arguments_from": {"amount": "args.amount"}}, "pass": [WAS_PAID]}
+    },
 }
 """A payment that must be found to have been made, or is refunded."""
+
+PAID: Sent = ("pay", {"amount": 5})
+REFUNDED: Sent = ("refund", {"payment": "p_1", "amount": 5})
+"""A payment, and what undoes it."""
 
 NAMES = ("pay", "refund", "write", "check", "read")
 
@@ -73,7 +86,7 @@ async def undoing(ledger: Any = None, owner: str = "me", **fields: Any) -> Async
         await sound(it)
 
 
-def sent(it: House, *names: str) -> list[tuple[str, dict[str, Any]]]:
+def sent(it: House, *names: str) -> list[Sent]:
     """What was sent of these tools, all but reads where none is named: the effects, in order."""
     wanted = names or ("pay", "refund", "write")
     return [(one.tool.name, dict(one.arguments)) for one in it.upstreams.sent if one.tool.name in wanted]
@@ -97,6 +110,40 @@ async def swept(it: House) -> int:
             return count
         it.clock.tell(it.book.options.lease_s + 1)
     return await sweep(it.book, it.engine.carrier, it.engine.undoer)
+
+
+# --- what people do -------------------------------------------------------------------------------------------------
+
+ASKS: dict[str, Any] = {
+    "transitions": transitions({"name": "refund", "tools": ["refund"], "approval": {"reason": "money back"}})
+}
+
+
+async def told(it: House, attempt: str = "run_1.2") -> Refusal:
+    """What the client is told who asks for the outcome of that attempt."""
+    shown = await it.engine.outcome(attempt, world.USER, world.PatientCaller())
+    assert shown.refusal is not None
+    return shown.refusal
+
+
+async def says(it: House, *, approve: bool) -> None:
+    """A person answers what the run has asked last."""
+
+    def answered(run: Run, _: Rules, now: datetime) -> Sequence[Event]:
+        one = max(run.approvals.values(), key=lambda asked: asked.seq)
+        return [decided(run, one.id, one.action, approve=approve, by=ME, reason="so", now=now)]
+
+    await it.book.say("run_1", answered)
+
+
+async def finds(it: House, attempt: str, *, happened: bool) -> None:
+    """A person settles an attempt whose outcome is unknown."""
+    it.clock.tell(3_600)
+
+    def settled(run: Run, _: Rules, now: datetime) -> Sequence[Event]:
+        return [resolve(run, attempt, happened=happened, by=ME, reason="looked", now=now)]
+
+    await it.book.say("run_1", settled)
 
 
 # --- what must hold of any ledger -----------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ UNDOING: list[Shown] = [
         "compensation-priceless",
         ("transitions", 1, "charge", "cost_from"),
         written(
-            rule("do", verify="tests", compensation={**BACK, "arguments_from": {"sum": "result.structuredContent.sum"}}),
+            rule("do", verify="tests", compensation={**BACK, "arguments_from": {"sum": "result.sum"}}),
             rule("undo", "undo", charge={"cost_from": "double(args.sum)"}),
         ),
         written(
