@@ -174,7 +174,7 @@ def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: i
     table.add_column("duration", justify="right", no_wrap=True)
     if not narrow:
         table.add_column("result", ratio=5, overflow="fold")
-    for row in _rows(records, payloads):
+    for row in _rows(run, records, payloads):
         what = Text(visible(row.transition), style="bold")
         if row.call:
             what.append("\n" if row.transition else "").append(visible(row.call), style="not bold dim")
@@ -200,7 +200,7 @@ class Row:
     style: str = ""
 
 
-def _rows(records: list[Record], payloads: dict[str, Any]) -> list[Row]:
+def _rows(run: Run, records: list[Record], payloads: dict[str, Any]) -> list[Row]:
     rows: list[Row] = []
     attempts: dict[str, Row] = {}
     for record in records:
@@ -215,14 +215,16 @@ def _rows(records: list[Record], payloads: dict[str, Any]) -> list[Row]:
             call = _call(event, payloads)
             row = Row(record.seq, event.transition or "", call, "allowed", charge, None, waived, style)
             if (undone := attempts.get(event.compensates or "")) is not None:
-                row.results.append(f"undoes step {undone.step}")
-                undone.results.append(f"undone by step {row.step}")
+                row.results.append(f"to undo step {undone.step}")
             attempts[event.attempt] = row
             rows.append(row)
         elif attempt in attempts and not isinstance(event, Held | Replayed):
             _follow(attempts[attempt], event)
         elif (told := _told(record, payloads, attempts)) is not None:
             rows.append(told)
+    for name, undoing in run.undo.items():
+        if undoing.state == "undone" and (by := attempts.get(undoing.by or "")) is not None:
+            attempts[name].results.append(f"UNDONE by step {by.step}")
     return rows
 
 
