@@ -1,10 +1,13 @@
 """A house whose payments can be undone, for tests: what it sends, what it records, what stands on its accounts."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeAlias
+
+import anyio
 
 from gateway.kernel.approve import answer as decided
 from gateway.kernel.approve import resolve
@@ -83,6 +86,8 @@ async def undoing(ledger: Any = None, owner: str = "me", **fields: Any) -> Async
     async with house(ledger if ledger is not None else MemoryLedger(), owner, **given) as it:
         yield it
         await it.settle()
+        with anyio.move_on_after(5):
+            await asyncio.gather(*it.engine.carrier._tasks)  # what a file takes a thread for
         await sound(it)
 
 
