@@ -96,6 +96,34 @@ async def test_the_page_names_every_tool_of_the_filesystem_server(filesystem_ser
     assert named == told
 
 
+WRONG = "`result.structuredContent.paid == args.amount` does not hold"
+DOUBT = "A payment was booked wrong. Somebody looks at the bank before it goes on."
+
+
+@in_("pay-and-refund")
+def test_what_the_bank_booked_wrong_is_given_back(shell: Shell) -> None:
+    told, _, ledger = shell.run("python", "run.py", "book").partition("run_")
+    assert told.splitlines() == [
+        "agent      pay once-1",
+        "tool       succeeded",
+        "agent      pay twice-2",
+        f"gateway    verification_failed: `booked` found that {WRONG}",
+        "           undone: `refund` undid it",
+        "agent      pay once-3",
+        f"gateway    human_escalation: the run came to the phase `doubt`, where it ends: {DOUBT}",
+        "           undone: `refund` undid it",
+    ]
+    assert "UNDONE by step 11" in ledger
+    booked = [json.loads(line) for line in (shell.folder / "book").read_text().splitlines()]
+    assert [(line["what"], line["amount"]) for line in booked if "amount" in line] == [
+        ("paid", 1999),
+        ("paid", 4900),
+        ("paid", 4900),
+        ("refunded", 9800),
+    ]
+    assert "5 of 5 cases hold" in shell.run("counterfoil", "check", "policy.yaml")
+
+
 @contextmanager
 def serving(shell: Shell) -> Iterator[str]:
     """The address of a gateway, which ends within 5 s of being told to."""

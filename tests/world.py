@@ -66,6 +66,8 @@ class ScriptedUpstreams:
     tools: dict[str, Tool] = field(default_factory=dict)
     answers: dict[str, deque[Answer | Callable[[Dispatch], Any]]] = field(default_factory=dict)
     sent: list[Dispatch] = field(default_factory=list)
+    always: Mapping[str, Answer] = field(default_factory=dict)
+    """What tools say when their script is over; ok, where it is not said."""
 
     def offer(self, *tools: Tool) -> None:
         self.tools.update({one.name: one for one in tools})
@@ -80,7 +82,7 @@ class ScriptedUpstreams:
     async def call(self, dispatch: Dispatch) -> Answer:
         self.sent.append(dispatch)
         queue = self.answers.get(dispatch.tool.name)
-        answer = queue.popleft() if queue else ok()
+        answer = queue.popleft() if queue else self.always.get(dispatch.tool.name, ok())
         return await answer(dispatch) if callable(answer) else answer
 
 

@@ -110,17 +110,34 @@ def _decide(approval: str, url: str | None, reason: str, roles: Sequence[str], *
         fail(done)
     _print(done)
     if agree:
+        if done["undoes"]:
+            console.print(f"Approved, once. A gateway makes this call itself, to undo {done['undoes']}.")
+            return
         console.print(
             "Approved, for this exact action, once. The agent gets it by repeating the call unchanged in the same run;"
         )
         console.print("a window that was closed meanwhile has another run, and asks anew.")
+    elif done["undoes"]:
+        console.print(f"Rejected. {done['undoes']} is not undone by itself: somebody must do it.")
     else:
         console.print("Rejected. The agent is told so when it repeats the call.")
 
 
 def _print(row: dict[str, Any]) -> None:
     lines = Text()
-    for name in ("run", "principal", "tool", "transition", "reason", "asked", "expires_at", "state", "action"):
+    undoing = ("undoes",) if row["undoes"] else ()
+    for name in (
+        "run",
+        "principal",
+        "tool",
+        *undoing,
+        "transition",
+        "reason",
+        "asked",
+        "expires_at",
+        "state",
+        "action",
+    ):
         lines.append(f"{name:<11}", style="dim").append(visible(str(row[name])) + "\n")
     body = json.dumps(row["arguments"], ensure_ascii=False, indent=2)
     lines.append("arguments\n", style="dim").append(visible(body, keep="\n"))
@@ -162,6 +179,7 @@ async def _row(ledger: Ledger, written: Book, run: Run, approval: Approval, even
         "reason": event.reason,
         "action": approval.action,
         "arguments": parse(body) if body is not None else None,
+        "undoes": event.compensates,
         "by": approval.by,
         "said": approval.reason,
     }

@@ -24,6 +24,8 @@ from gateway.model.events import (
     AttemptSuspended,
     AttemptUnknown,
     AttemptUnsent,
+    CompensationFailed,
+    CompensationOwed,
     Denied,
     Event,
     EvidenceRecorded,
@@ -79,7 +81,10 @@ async def _summaries(ledger: Ledger, limit: int) -> list[dict[str, Any]]:
 
 def _summary(run: Run) -> dict[str, Any]:
     unsettled = len(run.unsettled)
-    state = str(run.stopped.outcome) if run.stopped else ("open" if not unsettled else f"open, {unsettled} unsettled")
+    failed = sum(one.state == "failed" for one in run.undo.values())
+    told = [str(run.stopped.outcome)] if run.stopped else ["open", *([f"{unsettled} unsettled"] if unsettled else [])]
+    counts = (len(run.owed), "to be undone"), (failed, "for a person to undo")
+    state = ", ".join([*told, *(f"{count} {what}" for count, what in counts if count)])
     return {
         "run": run.id,
         "opened": run.opened_at.isoformat(timespec="seconds") if run.opened_at else "",
@@ -89,6 +94,8 @@ def _summary(run: Run) -> dict[str, Any]:
         "calls": run.spent.calls,
         "mutations": run.spent.mutations,
         "unsettled": unsettled,
+        "to_be_undone": len(run.owed),
+        "not_undone": failed,
         "state": state,
     }
 
@@ -169,7 +176,7 @@ def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: i
     table.add_column("duration", justify="right", no_wrap=True)
     if not narrow:
         table.add_column("result", ratio=5, overflow="fold")
-    for row in _rows(records, payloads):
+    for row in _rows(run, records, payloads):
         what = Text(visible(row.transition), style="bold")
         if row.call:
             what.append("\n" if row.transition else "").append(visible(row.call), style="not bold dim")
@@ -195,7 +202,7 @@ class Row:
     style: str = ""
 
 
-def _rows(records: list[Record], payloads: dict[str, Any]) -> list[Row]:
+def _rows(run: Run, records: list[Record], payloads: dict[str, Any]) -> list[Row]:
     rows: list[Row] = []
     attempts: dict[str, Row] = {}
     for record in records:
@@ -207,15 +214,19 @@ def _rows(records: list[Record], payloads: dict[str, Any]) -> list[Row]:
                 f"not enforced: {_why(one.check, one.rule, one.reason)}" for one in event.checks if not one.passed
             ]
             style = "yellow" if waived else ""
-            row = Row(
-                record.seq, event.transition or "", _call(event, payloads), "allowed", charge, None, waived, style
-            )
+            call = _call(event, payloads)
+            row = Row(record.seq, event.transition or "", call, "allowed", charge, None, waived, style)
+            if (undone := attempts.get(event.compensates or "")) is not None:
+                row.results.append(f"to undo step {undone.step}")
             attempts[event.attempt] = row
             rows.append(row)
         elif attempt in attempts and not isinstance(event, Held | Replayed):
             _follow(attempts[attempt], event)
         elif (told := _told(record, payloads, attempts)) is not None:
             rows.append(told)
+    for name, undoing in run.undo.items():
+        if undoing.state == "undone" and (by := attempts.get(undoing.by or "")) is not None:
+            attempts[name].results.append(f"UNDONE by step {by.step}")
     return rows
 
 
@@ -240,22 +251,35 @@ def _follow(row: Row, event: Event) -> None:
             who = f" ({event.by.id})" if isinstance(event, AttemptRefuted) and event.by else ""
             row.results.append(f"{_ENDED[event.kind]}: {event.reason}{who}")
             row.style = "red" if isinstance(event, AttemptUnknown) else row.style
-        case AttemptSuspended():
-            row.results.append(f"waits for {event.awaits}")
-        case AttemptQueried():
-            row.results.append(f"asked: {event.says}")
-        case AttemptResent():
-            row.results.append("sent again under its key")
-            row.style = ""
-        case AttemptResumed():
-            row.results.append("goes on with the client's input")
+        case AttemptSuspended() | AttemptQueried() | AttemptResent() | AttemptResumed():
+            row.results.append(_goes_on(event))
+            row.style = "" if isinstance(event, AttemptResent) else row.style
         case EvidenceRecorded():
             row.results.append(f"{event.verdict.upper()}: {event.says} ({seconds(event.duration_s)})")
             row.style = "green" if event.verdict == "pass" else "yellow"
+        case CompensationOwed():
+            row.results.append("to be undone")
+        case CompensationFailed():
+            row.results.append(f"NOT UNDONE, a person must: {event.reason}")
+            row.style = "red"
         case PhaseMoved():
             row.results.append(f"phase {event.source} → {event.target}")
         case _:
             pass
+
+
+def _goes_on(event: AttemptSuspended | AttemptQueried | AttemptResent | AttemptResumed) -> str:
+    match event:
+        case AttemptSuspended():
+            return f"waits for {event.awaits}"
+        case AttemptQueried():
+            return f"asked: {event.says}"
+        case AttemptResent():
+            return "sent again under its key"
+        case AttemptResumed():
+            return "goes on with the client's input"
+        case _:
+            assert_never(event)
 
 
 def _said_by(receipt: ReceiptRecorded) -> str:
@@ -311,14 +335,18 @@ def _why(check: str, rule: str | None, reason: str | None) -> str:
 def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, payloads: dict[str, Any]) -> str:
     arguments = payloads.get(event.arguments)
     shown = json.dumps(arguments, ensure_ascii=False) if arguments is not None else "(erased)"
-    return f"{event.tool} {cut(shown, 100)}"
+    undoing = f" to undo {event.compensates}" if event.compensates and not isinstance(event, IntentRecorded) else ""
+    return f"{event.tool} {cut(shown, 100)}{undoing}"
 
 
 def _closing(run: Run) -> str:
     spent = f"{counted(run.spent.calls, 'call')}, {counted(run.spent.mutations, 'mutation')}"
     over = f"over: {run.stopped.outcome}" if run.stopped else f"going on in phase {run.phase}"
     unsettled = f"; unsettled: {', '.join(sorted(run.unsettled))} (`counterfoil resolve`)" if run.unsettled else ""
-    return f"{spent}; {over}{unsettled}"
+    owed = f"; to be undone: {', '.join(sorted(run.owed))}" if run.owed else ""
+    failed = sorted(name for name, one in run.undo.items() if one.state == "failed")
+    person = f"; a person must undo: {', '.join(failed)}" if failed else ""
+    return f"{spent}; {over}{unsettled}{owed}{person}"
 
 
 def _print_checks(records: list[Record]) -> None:

@@ -207,6 +207,19 @@ def postings(run: Run, event: Event) -> Iterator[Posting]:
             pass
 
 
+def held_back(before: Run, after: Run) -> Iterator[Posting]:
+    """What an event sets aside on accounts for compensations, or gives back of that."""
+    for attempt, undo in before.set_aside.items():
+        if attempt not in after.set_aside:
+            yield from (_posting(one, -one.amount, None) for one in undo.accounts if one.amount)
+    for attempt, undo in after.set_aside.items():
+        if attempt not in before.set_aside:
+            limited = attempt not in before.attempts  # with the intent; later it is only put back
+            yield from (
+                _posting(one, one.amount, one.limit if limited else None) for one in undo.accounts if one.amount
+            )
+
+
 def _reserved(run: Run, attempt_id: str) -> tuple[Reservation, ...]:
     attempt = run.attempts.get(attempt_id)
     return attempt.intent.accounts if attempt is not None else ()

@@ -9,7 +9,7 @@ from gateway.kernel.accounts import Shared
 from gateway.kernel.registry import Registered
 from gateway.kernel.rules import Ruled, Rules, held_by
 from gateway.model.canonical import Digest
-from gateway.model.events import Charge, Finding, Outcome, Reservation
+from gateway.model.events import Charge, Finding, Outcome, Reservation, Undo
 from gateway.model.policy import Mode, Transition
 from gateway.model.proposal import Proposal
 from gateway.model.run import Run, Tracked
@@ -66,6 +66,8 @@ class Case(NamedTuple):
     """Of this very call in millionths, where its transition tells it by a formula."""
     candidates: tuple[Transition, ...] = ()
     approval: str | None = None
+    paid: Undo | None = None
+    """What was set aside for this call, which undoes another one."""
 
     @property
     def registered(self) -> Registered | None:
@@ -90,7 +92,9 @@ class Case(NamedTuple):
 
     @property
     def charge(self) -> Charge:
-        """What the chosen transition takes."""
+        """What the chosen transition takes; of a compensation, what was set aside for it."""
+        if self.paid is not None:
+            return self.paid.charge
         charge = self.tool.charge(self.transition)
         return charge if self.cost is None else charge.model_copy(update={"cost": self.cost})
 

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 from gateway.kernel.case import Case, Gather, Pass, Refuse, Replay, Step, Wait, always, passed
 from gateway.kernel.conditions import Activation, Undecided
+from gateway.kernel.owing import is_undone
 from gateway.kernel.reduce import joined
 from gateway.kernel.registry import changed_parts, pin
 from gateway.kernel.rules import forbids_for
 from gateway.kernel.schema import Schema, Unenforceable, enforceable
 from gateway.kernel.strict import as_strict
+from gateway.kernel.undo import ending
 from gateway.kernel.values import values_of
 from gateway.model.events import Effect, Outcome
 from gateway.model.lookalikes import spelled
@@ -43,6 +45,7 @@ def known_key(case: Case) -> Step:
             outcome=Outcome.CONFLICT,
             inputs={"attempt": attempt.id},
         )
+    once = case.known.rule.repeat == "replay" and not is_undone(case.run, attempt.id)
     match attempt.state:
         case AttemptState.OPEN | AttemptState.SUSPENDED:
             return Wait(Outcome.IN_FLIGHT, "this call is under way", attempt.id, retry_after_s=RETRY_S)
@@ -50,7 +53,7 @@ def known_key(case: Case) -> Step:
             return Wait(Outcome.HELD, "whether this call happened is not known yet; it is not sent again", attempt.id)
         case AttemptState.ANSWERED if attempt.unverified:
             return Wait(Outcome.IN_FLIGHT, "this call is being verified", attempt.id, retry_after_s=RETRY_S)
-        case AttemptState.ANSWERED if same_key or case.known.rule.repeat == "replay" or not attempt.delivered:
+        case AttemptState.ANSWERED if same_key or once or not attempt.delivered:
             return Replay(attempt.id)
         case _:
             return passed("key", {"earlier": attempt.id})
@@ -63,8 +66,8 @@ def _earlier(case: Case) -> tuple[Attempt, bool] | None:
         by_key = case.run.keys.get(joined(case.proposal.tool, key.source, key.value))
         if by_key is not None:
             return case.run.attempts[by_key], True
-        if key.source is KeySource.CALLER and case.known.rule.repeat != "replay":
-            return None  # the caller says that this is another call
+        if key.source in {KeySource.CALLER, KeySource.UNDO} and case.known.rule.repeat != "replay":
+            return None  # whoever sends it says that this is another call
     if case.known.effect is Effect.READ or case.known.rule.repeat == "new":
         return None
     equal = case.run.equals.get(joined(case.proposal.tool, case.proposal.equal))
@@ -79,6 +82,8 @@ def running(case: Case) -> Step:
     asking = case.proposal.principal
     if run.principal is not None and (run.principal.tenant, run.principal.id) != (asking.tenant, asking.id):
         return Refuse(f"run `{run.id}` belongs to another principal", rule="run.principal")
+    if (run.owed or run.set_aside) and (over := ending(case)) is not None:
+        return over
     if run.parent is not None and case.observed.parent is None:
         return Gather(parent=run.parent)
     if case.observed.parent == "over":
@@ -86,7 +91,7 @@ def running(case: Case) -> Step:
     if run.expires_at is not None and case.now >= run.expires_at:
         return Refuse(f"the run's authorization expired at {run.expires_at.isoformat(timespec='seconds')}")
     deadline_s = case.rules.policy.stops.deadline_s
-    if deadline_s is not None and case.elapsed_s >= deadline_s:
+    if deadline_s is not None and case.elapsed_s >= deadline_s and case.proposal.compensates is None:
         return Refuse(
             f"the run had {deadline_s:g} s and is {case.elapsed_s:.0f} s old",
             outcome=Outcome.DENIED if run.origin == "default" else Outcome.DEADLINE_MISSED,
@@ -321,7 +326,9 @@ def weighed(case: Case, values: Activation) -> Iterator[Weighed]:
                 return
             continue
         lacking = sorted(set(transition.authority) - case.authority) if judged else []
-        stricter = next((one for one in barred if not as_strict(transition, one[0], case.tool)), None)
+        stricter = next(
+            (one for one in barred if not as_strict(transition, one[0], case.tool, case.rules.merged)), None
+        )
         if lacking:
             barred.append((transition, _lacks(case, lacking)))
             yield Weighed(transition, _lacks(case, lacking), met=True)

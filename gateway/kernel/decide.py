@@ -16,6 +16,7 @@ from gateway.kernel.case import Ask, Case, Check, Gather, Observed, Pass, Refuse
 from gateway.kernel.reduce import joined
 from gateway.kernel.registry import Registered
 from gateway.kernel.rules import Rules
+from gateway.kernel.undo import paid, planned
 from gateway.model.canonical import Digest, digest
 from gateway.model.events import (
     ApprovalRequested,
@@ -97,7 +98,8 @@ def decide(
     if ruled is not None and ruled.accounts:
         workflow = rules.policy.workflow
         accounts = accounts_of(ruled.accounts, proposal, ruled.registered, workflow, observed.salt, now)
-    case = Case(run, proposal, rules, observed, now, ruled, accounts)
+    paid_with = None if proposal.compensates is None else run.set_aside.get(proposal.compensates)
+    case = Case(run, proposal, rules, observed, now, ruled, accounts, paid=paid_with)
     findings: list[Finding] = []
     waived: list[str] = []
     for name, check in checks_for(proposal).items():
@@ -182,6 +184,7 @@ def _common(case: Case, checks: tuple[Finding, ...]) -> dict[str, Any]:
         "observed": _observed(case),
         "attribution": dict(proposal.attribution),
         "reported_tokens": proposal.reported_tokens,
+        "compensates": proposal.compensates,
     }
 
 
@@ -226,7 +229,7 @@ def _verdict(case: Case, step: Refuse | Replay | Wait | Ask, checks: tuple[Findi
                 outcome=step.outcome,
                 rule=step.rule,
                 reason=step.reason,
-                final=step.final,
+                final=step.final and case.proposal.compensates is None,  # what the gateway itself asks ends no run
                 retry_after_s=step.retry_after_s,
             )
         case Ask():
@@ -248,6 +251,7 @@ def _ask(case: Case, step: Ask, common: dict[str, Any]) -> ApprovalRequested:
         quorum=rule.quorum,
         self_review=rule.self_review,
         accounts=step.accounts,
+        merges=step.transition.merges,
         expires_at=case.now + timedelta(seconds=rule.expires_s),
         reason=rule.reason,
     )
@@ -258,6 +262,7 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
     timeout_s = (transition.timeout_s if transition else None) or known.rule.timeout_s
     common = _common(case, checks)
     common["key"] = _key(case)
+    plan = planned(case)
     return _intent_recorded(
         **common,
         attempt=f"{case.run.id}.{case.run.version + 1}",
@@ -273,9 +278,11 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
         verifier=transition.verify if transition else None,
         edges={str(edge): phase for edge, phase in transition.on.items()} if transition else {},
         waived=waived,
-        accounts=spending.reservations(case, case.charge) if case.accounts else (),
+        accounts=(*paid(case), *spending.reservations(case, case.charge)) if case.accounts or case.paid else (),
         warnings=spending.warnings(case),
         data_class=known.rule.data_class,
+        undo=plan.undo if plan is not None else None,
+        merges=transition.merges if transition else (),
     )
 
 

@@ -78,6 +78,11 @@ def results(verdict: Verdict) -> tuple[Result, ...]:
 
 def conclusion(verdict: Verdict) -> str:
     """What became of the call, in one sentence."""
+    whose = f"to undo attempt `{verdict.compensates}`: " if verdict.compensates is not None else ""
+    return whose + _concluded(verdict)
+
+
+def _concluded(verdict: Verdict) -> str:
     last = verdict.checks[-1].check if verdict.checks else "?"
     match verdict:
         case Denied():

@@ -14,6 +14,8 @@ from gateway.kernel.decide import Taken
 from gateway.kernel.globs import names
 from gateway.kernel.reduce import joined
 from gateway.kernel.rules import Rules
+from gateway.kernel.spending import takes
+from gateway.kernel.undo import planned, unpaid
 from gateway.kernel.values import values_of
 
 Bears: TypeAlias = Literal["for", "against", "waived", "unasked", "neither"]
@@ -190,6 +192,8 @@ def _holds(case: Case, _step: Step) -> Iterator[Look]:
     if held is not None:
         where = "this run" if held.run == case.run.id else f"run `{held.run}`"
         yield Look("attempt", held.attempt, "against", f"an equal call of {where} is {held.state}")
+    for name in sorted(case.run.owed) if case.proposal.compensates is None else ():
+        yield Look("attempt", name, "against", f"`{case.run.attempts[name].intent.tool}` must be undone first")
     for one in sorted(case.run.moving.values(), key=lambda one: one.seq):
         yield Look("attempt", one.id, "against", f"`{one.intent.tool}` may move the phase, and is {one.state}")
     if count is not None:
@@ -197,11 +201,19 @@ def _holds(case: Case, _step: Step) -> Iterator[Look]:
 
 
 def _budget(case: Case, _step: Step) -> Iterator[Look]:
-    budgets, spent, charge = case.rules.policy.budgets, vars(case.run.spent), vars(case.charge)
-    takes = [
-        f"{shown(unit, amount):g} {unit[:-1] if amount == 1 else unit}" for unit, amount in charge.items() if amount
-    ]
-    yield Look("fact", "charge", "neither", ", ".join(takes) or "nothing")
+    plan = planned(case)
+    budgets, spent, charge = case.rules.policy.budgets, vars(case.run.spent), dict(vars(case.charge))
+    if case.paid is not None:
+        aside = f"{_amounts(charge)}, set aside with `{case.proposal.compensates}`"
+        yield Look("fact", "charge", "for", aside)
+        for shared, account in unpaid(case):
+            yield from _account(case, shared, account, charge)
+        return
+    yield Look("fact", "charge", "neither", _amounts(charge))
+    if plan is not None:
+        undoing = dict(vars(plan.undo.charge))
+        yield Look("fact", "set aside", "neither", f"{_amounts(undoing)}, for `{plan.undo.tool}` to undo it with")
+        charge = {unit: amount + undoing[unit] for unit, amount in charge.items()}
     for unit, limit in limits_of(budgets).items():
         if limit is not None and unit != "reviews":
             yield _level("budget", unit, spent[unit], charge[unit], limit, unit)
@@ -213,8 +225,15 @@ def _budget(case: Case, _step: Step) -> Iterator[Look]:
         over = case.run.reported_tokens >= budgets.reported_tokens
         says = f"{case.run.reported_tokens} of {budgets.reported_tokens} were reported"
         yield Look("budget", "reported_tokens", "against" if over else "for", says)
-    for shared, account in case.accounts:
-        yield from _account(case, shared, account, charge)
+    for shared, account, taken in takes(case, plan):
+        yield from _account(case, shared, account, vars(taken))
+
+
+def _amounts(charge: Mapping[str, int]) -> str:
+    each = [
+        f"{shown(unit, amount):g} {unit[:-1] if amount == 1 else unit}" for unit, amount in charge.items() if amount
+    ]
+    return ", ".join(each) or "nothing"
 
 
 def _account(case: Case, shared: Shared, account: str, charge: Mapping[str, int]) -> Iterator[Look]:

@@ -17,6 +17,7 @@ _SETTLING: Mapping[str, RunState] = {
     "attempt.refuted": RunState.RUNNING,
     "outcome.delivered": RunState.RUNNING,
     "evidence.recorded": RunState.RUNNING,
+    "compensation.failed": RunState.RUNNING,
 }
 
 NEXT: Mapping[RunState, Mapping[str, RunState]] = {
@@ -31,6 +32,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "attempt.resumed": RunState.RUNNING,
         "attempt.resent": RunState.RUNNING,
         **_SETTLING,
+        "compensation.owed": RunState.RUNNING,
         "phase.moved": RunState.RUNNING,
         "run.migrated": RunState.RUNNING,
         "run.stopped": RunState.STOPPED,
@@ -72,6 +74,8 @@ NEXT_ATTEMPT: Mapping[AttemptState, Mapping[str, AttemptState]] = {
     AttemptState.ANSWERED: {
         "evidence.recorded": AttemptState.ANSWERED,
         "outcome.delivered": AttemptState.ANSWERED,
+        "compensation.owed": AttemptState.ANSWERED,
+        "compensation.failed": AttemptState.ANSWERED,
     },
     AttemptState.UNSENT: {},
 }

@@ -9,8 +9,9 @@ from typing import Any, assert_never
 
 from rpds import HashTrieMap
 
+from gateway.kernel import owing
 from gateway.kernel.charges import plus, settled_charge
-from gateway.kernel.globs import names
+from gateway.kernel.fresh import overtaken, stale, wrote
 from gateway.kernel.moves import NEXT, NEXT_ATTEMPT
 from gateway.model.events import (
     ApprovalDecided,
@@ -24,6 +25,8 @@ from gateway.model.events import (
     AttemptUnknown,
     AttemptUnsent,
     Charge,
+    CompensationFailed,
+    CompensationOwed,
     Denied,
     Effect,
     Event,
@@ -72,7 +75,10 @@ def reduce(run: Run, record: Record, link: str) -> Run:
         raise CorruptLedger(f"record `{record.id}`: `{event.kind}` cannot happen in a run that is {run.state}")
     last_at = run.last_at if run.state is RunState.STOPPED else record.at
     moved = changed(run, version=record.seq, head=link, state=state, last_at=last_at)
-    return _apply(moved, record, event)
+    try:
+        return _apply(moved, record, event)
+    except owing.Misplaced as error:
+        raise CorruptLedger(f"record `{record.id}`: {error}") from None
 
 
 def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR0912 - one arm a kind is the point
@@ -86,13 +92,14 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
         case RunOpened():
             return _opened(run, record, event)
         case Denied():
-            return _denied(_reported(run, event), event)
+            return _denied(_reported(run, event), record, event)
         case Replayed() | Held():
-            return _reported(run, event)
+            run = _reported(run, event)
+            return owing.judged(run, event) if isinstance(event, Held) and event.compensates is not None else run
         case ApprovalRequested():
             return _requested(run, record, event)
         case ApprovalDecided():
-            return _decided(run, event)
+            return _decided(run, record, event)
         case AttemptUnsent() | AttemptRefuted():
             return _gave_back(run, record, event)
         case AttemptAbandoned():
@@ -115,6 +122,10 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             return _resent(_reported(run, event), record, event)
         case EvidenceRecorded():
             return _proved(run, record, event)
+        case CompensationOwed():
+            return owing.owed(_move(run, record, event.attempt), record, event)
+        case CompensationFailed():
+            return owing.failed(_move(run, record, event.attempt), event)
         case PhaseMoved():
             if event.source != run.phase:
                 raise CorruptLedger(f"record `{record.id}` moves from `{event.source}`, the run is in `{run.phase}`")
@@ -124,7 +135,7 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
                 raise CorruptLedger(f"record `{record.id}` leaves another policy than the run is under")
             return run._replace(policy=event.target)
         case RunStopped():
-            return run._replace(stopped=event, stopped_seq=record.seq)
+            return owing.stopped(run._replace(stopped=event, stopped_seq=record.seq))
         case _:
             assert_never(event)
 
@@ -156,12 +167,14 @@ def _reported(run: Run, event: Verdict) -> Run:
     return run._replace(reported_tokens=run.reported_tokens + said) if said else run
 
 
-def _denied(run: Run, event: Denied) -> Run:
+def _denied(run: Run, record: Record, event: Denied) -> Run:
+    if event.compensates is not None:
+        return owing.judged(run, event)  # what the gateway itself asks is no failure of the agent's
     refused_by = event.checks[-1].check if event.checks else ""
     # Who was told to wait does right to ask again, and a budget has a stop of its own.
     if event.retry_after_s is None and refused_by != "budget":
         run = _failed(run, joined("denied", event.tool, event.arguments, refused_by))
-    return run._replace(final=event) if event.final else run
+    return run._replace(final=event, final_seq=record.seq) if event.final else run
 
 
 def _failed(run: Run, signature: str) -> Run:
@@ -180,8 +193,11 @@ def _requested(run: Run, record: Record, event: ApprovalRequested) -> Run:
         requested_at=record.at,
         expires_at=event.expires_at,
         seq=record.seq,
+        merges=event.merges,
     )
     run = _reported(run, event)
+    if event.compensates is not None:
+        run = owing.judged(run, event)
     return run._replace(
         approvals=run.approvals.insert(approval.id, approval),
         actions=run.actions.insert(approval.action, approval.id),
@@ -189,7 +205,7 @@ def _requested(run: Run, record: Record, event: ApprovalRequested) -> Run:
     )
 
 
-def _decided(run: Run, event: ApprovalDecided) -> Run:
+def _decided(run: Run, record: Record, event: ApprovalDecided) -> Run:
     approval = run.approvals.get(event.approval)
     if approval is None or approval.decision is not None or approval.action != event.action:
         raise CorruptLedger(f"approval `{event.approval}` was not awaiting this decision")
@@ -198,13 +214,16 @@ def _decided(run: Run, event: ApprovalDecided) -> Run:
         agreed = (*agreed, (event.by.tenant, event.by.id))
     decision = None if event.decision == "approved" and len(agreed) < approval.quorum else event.decision
     decided = replace(approval, decision=decision, agreed=agreed, by=event.by.id, reason=event.reason)
+    if decision == "rejected" and approval.merges:
+        run = owing.rejecting(run, approval.merges, record.seq)
     return run._replace(approvals=run.approvals.insert(decided.id, decided))
 
 
 def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
     if run.attempts.get(event.attempt) is not None:
         raise CorruptLedger(f"attempt `{event.attempt}` was intended twice")
-    attempt = Attempt(id=event.attempt, seq=record.seq, at=record.at, intent=_intent(event))
+    told = event.compensates is not None  # nobody asked for it: it is told with what it undoes
+    attempt = Attempt(id=event.attempt, seq=record.seq, at=record.at, intent=_intent(event), delivered=told)
     equal = joined(event.tool, event.alike or event.arguments)
     count = run.equals.get(equal, ("", 0))[1]
     writes = event.effect is not Effect.READ
@@ -218,10 +237,11 @@ def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
         spent=plus(run.spent, event.charge, 1),
         reported_tokens=run.reported_tokens + event.reported_tokens,
         data=run.data if event.data_class is None else run.data | {event.data_class},
-        wrote=_wrote(run, event.tool, intent=record.seq) if writes else run.wrote,
-        evidence=_stale(run, event.tool) if writes else run.evidence,
+        wrote=wrote(run, event.tool, intent=record.seq) if writes else run.wrote,
+        evidence=stale(run, event.tool) if writes else run.evidence,
     )
-    return _use_up(run, event.approval, attempt.id)
+    run = _use_up(run, event.approval, attempt.id)
+    return owing.intended(run, attempt) if told or event.undo is not None else run
 
 
 def _intent(event: IntentRecorded) -> Intent:
@@ -247,11 +267,14 @@ def _intent(event: IntentRecorded) -> Intent:
         waived=event.waived,
         accounts=event.accounts,
         warnings=event.warnings,
+        undo=event.undo,
+        compensates=event.compensates,
+        merges=event.merges,
     )
 
 
-_SENT = frozenset({KeySource.CALLER, KeySource.CALL_ID})
-"""Keys that a client can send again. The others are made for one attempt, and nobody looks for them."""
+_SENT = frozenset({KeySource.CALLER, KeySource.CALL_ID, KeySource.UNDO})
+"""Keys that can come again. The others are made for one attempt, and nobody looks for them."""
 
 
 def _with_key(run: Run, attempt: Attempt) -> HashTrieMap[str, str]:
@@ -303,8 +326,8 @@ def _resent(run: Run, record: Record, event: AttemptResent) -> Run:
     again = {"sent": before.sent + 1, "sent_at": record.at, "acts_until": event.settles_at}
     run = _move(run, record, event.attempt, **again)
     # Whatever it writes, it may write now: evidence from before is stale, as after an intent.
-    wrote = _wrote(run, before.intent.tool, intent=record.seq)
-    return run._replace(wrote=wrote, evidence=_stale(run, before.intent.tool))
+    written = wrote(run, before.intent.tool, intent=record.seq)
+    return run._replace(wrote=written, evidence=stale(run, before.intent.tool))
 
 
 def _gave_back(run: Run, record: Record, event: AttemptUnsent | AttemptRefuted) -> Run:
@@ -327,13 +350,16 @@ def _move(run: Run, record: Record, attempt_id: str, **changes: Any) -> Run:
         raise CorruptLedger(f"record `{record.id}`: `{record.event.kind}` cannot happen to a {before.state} attempt")
     after = changed(before, state=state, **changes)
     ended = after.intent.effect is not Effect.READ and before.state in UNSETTLED and after.state not in UNSETTLED
-    return changed(
+    run = changed(
         run,
         attempts=run.attempts.insert(after.id, after),
         unsettled=_with_unsettled(run.unsettled, after),
         moving=_with_unsettled(run.moving, after) if after.moves else run.moving,
-        wrote=_wrote(run, after.intent.tool, end=record.seq) if ended else run.wrote,
+        wrote=wrote(run, after.intent.tool, end=record.seq) if ended else run.wrote,
     )
+    if not run.undo and after.intent.undo is None:
+        return run
+    return run if (before.state, before.verdict) == (after.state, after.verdict) else owing.moved(run, after)
 
 
 def _with_unsettled(those: HashTrieMap[str, Attempt], attempt: Attempt) -> HashTrieMap[str, Attempt]:
@@ -347,37 +373,16 @@ def _attempt(run: Run, record: Record, attempt_id: str) -> Attempt:
     return attempt
 
 
-def _wrote(run: Run, tool: str, *, intent: int = 0, end: int = 0) -> HashTrieMap[str, tuple[int, int]]:
-    before = run.wrote.get(tool, (0, 0))
-    return run.wrote.insert(tool, (max(before[0], intent), max(before[1], end)))
-
-
-def _stale(run: Run, tool: str) -> HashTrieMap[str, Evidence]:
-    evidence = run.evidence
-    for name, held in run.evidence.items():
-        if held.fresh and any(names(pattern, tool) for pattern in held.event.covers):
-            evidence = evidence.insert(name, replace(held, fresh=False))
-    return evidence
-
-
 def _proved(run: Run, record: Record, event: EvidenceRecorded) -> Run:
     fresh = not overtaken(run, event)
     run = run._replace(evidence=run.evidence.insert(event.verifier, Evidence(record.seq, event, fresh)))
     if event.attempt is not None:
         run = _move(run, record, event.attempt, evidence=record.seq, verdict=event.verdict)
+        merges = run.attempts[event.attempt].intent.merges
+        if merges and event.verdict == "fail":
+            run = owing.rejecting(run, merges, record.seq)
     if event.verdict == "pass":
         return run._replace(failures=HashTrieMap())
     if event.verdict == "inconclusive":
         return run
     return _failed(run, joined("verifier", event.verifier, event.signature or event.verdict))
-
-
-def overtaken(run: Run, event: EvidenceRecorded) -> bool:
-    """Whether a covered mutation was intended after the probe started, or was open when it did."""
-    covered = [tool for tool in run.wrote if any(names(pattern, tool) for pattern in event.covers)]
-    if any(max(run.wrote[tool]) > event.after for tool in covered):
-        return True
-    return any(
-        attempt.state in UNSETTLED and attempt.id != event.attempt and attempt.intent.tool in covered
-        for attempt in run.unsettled.values()
-    )

@@ -39,6 +39,8 @@ class Ruled:
     """What its forbid rules and transitions may ask about, as `Condition.roots`."""
     accounts: tuple[Shared, ...]
     """Those that its calls are counted on."""
+    undone: bool
+    """Policy names a call that undoes it, whatever the transition."""
     _found: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, what: Hashable, find: Callable[[], T]) -> T:
@@ -97,7 +99,17 @@ class Rules:
         asked = [expression for rules in (forbids, transitions) for rule in rules for expression in _asked(rule)]
         reads = frozenset(root for one in asked for root in self.condition("transition", one).roots)
         accounts = accounts_for(self.policy, found)
-        return Ruled(found, is_pinned(tool, self.policy), transitions, forbids, reads, accounts)
+        undone = found.rule.compensation is not None or any(one.compensation is not None for one in transitions)
+        return Ruled(found, is_pinned(tool, self.policy), transitions, forbids, reads, accounts, undone)
+
+    def imagined(self, name: str, upstream: str, own_name: str) -> Ruled:
+        """The tool of that name as this policy rules it, whatever its upstream says of it."""
+        return self.once(("imagined", name, upstream), lambda: self._rule(Tool(name, upstream, own_name, {})))
+
+    @property
+    def merged(self) -> frozenset[str]:
+        """Transitions whose effects another one takes over."""
+        return self.once("merged", lambda: frozenset(name for one in self.policy.transitions for name in one.merges))
 
     def condition(self, kind: Kind, expression: str) -> Condition:
         """The compiled form of a condition that stands in the policy."""

@@ -10,9 +10,11 @@ from typing import Any
 from gateway.kernel.accounts import Shared, reserved, shown, until
 from gateway.kernel.approve import action_digest, pending
 from gateway.kernel.case import Ask, Case, Gather, Pass, Refuse, Replay, Step, Wait, always, passed
+from gateway.kernel.charges import plus
 from gateway.kernel.checks import RETRY_S, unmet
 from gateway.kernel.conditions import Undecided
 from gateway.kernel.reduce import joined
+from gateway.kernel.undo import Planned, planned, unpaid
 from gateway.kernel.values import values_of
 from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect, Outcome, Reservation
@@ -28,6 +30,8 @@ def in_the_air(case: Case) -> Step:
     if case.known.effect is not Effect.READ:
         if held is not None and (held.state != "undelivered" or held.run != case.run.id):
             return _held(case, held)
+        if case.run.owed and case.proposal.compensates is None:
+            return _being_undone(case)
         # The earliest, so that whoever judges it again finds the same one: a persistent map has no order.
         if case.run.moving:
             moving = min(case.run.moving.values(), key=lambda one: one.seq)
@@ -41,13 +45,27 @@ def in_the_air(case: Case) -> Step:
     return _repeated(case, transition)
 
 
+def _being_undone(case: Case) -> Step:
+    """Nothing else is changed meanwhile: what undoes it was judged for the state in which it was left."""
+    name = max(case.run.owed.items(), key=lambda one: one[1])[0]
+    undoing, tool = case.run.undo[name], case.run.attempts[name].intent.tool
+    by = case.run.attempts.get(undoing.by or "")
+    if by is not None and by.state is AttemptState.UNKNOWN:
+        return Wait(Outcome.HELD, f"`{tool}` is to be undone, and whether `{by.intent.tool}` did is not known", by.id)
+    if undoing.approval is not None:
+        asked = f"`{tool}` is to be undone, and a person must agree first (`{undoing.approval}`)"
+        return Wait(Outcome.HELD, asked, name)
+    return Wait(Outcome.IN_FLIGHT, f"`{tool}` is being undone", name, retry_after_s=RETRY_S)
+
+
 def _held(case: Case, held: Tracked) -> Step:
     inputs = {"attempt": held.attempt, "run": held.run, "state": held.state}
     if held.state == "undelivered":
         return Replay(held.attempt)  # it was made, and whoever asked for it was never told
     where = "this run" if held.run == case.run.id else f"run `{held.run}`"
-    if held.state == "unverified":
-        reason = f"an equal call of {where} is being verified"
+    if held.state in {"unverified", "owed"}:
+        doing = "verified" if held.state == "unverified" else "undone"
+        reason = f"an equal call of {where} is being {doing}"
         return Wait(Outcome.IN_FLIGHT, reason, held.attempt, retry_after_s=RETRY_S, inputs=inputs)
     said = "is under way" if held.state == "open" else "may have happened and is not settled"
     retry = RETRY_S if held.state == "open" else None
@@ -83,14 +101,23 @@ def budget(case: Case) -> Step:
 
     Only what the run itself has spent for good ends it: what is merely reserved may yet come back.
     """
-    formula = case.transition.charge.cost_from if case.transition is not None else None
+    plan = planned(case)
+    if plan is not None and (plan.trouble is not None or not _seen(case, plan)):
+        wanted = dict.fromkeys(account for _, account in (*case.accounts, *plan.accounts))
+        return plan.trouble or Gather(accounts=tuple(wanted))
+    formula = case.transition.charge.cost_from if case.transition is not None and case.paid is None else None
     if formula is None:
-        return _payable(case)
+        return _payable(case, plan)
     cost = _told_cost(case, formula)
     if isinstance(cost, Refuse):
         return cost
-    found = _payable(case._replace(cost=cost))
+    found = _payable(case._replace(cost=cost), plan)
     return replace(found, cost=cost) if isinstance(found, Refuse) else found._replace(cost=cost)
+
+
+def _seen(case: Case, plan: Planned) -> bool:
+    levels = case.observed.levels or {}
+    return all((account, "calls") in levels for _, account in plan.accounts)
 
 
 def _told_cost(case: Case, formula: str) -> int | Refuse:
@@ -106,22 +133,32 @@ def _told_cost(case: Case, formula: str) -> int | Refuse:
     return Refuse(f"what this call costs, `{formula}`, cannot be told: {why}", rule=name, mode=mode)
 
 
-def _payable(case: Case) -> Pass | Refuse:
-    own = _own_budget(case)
-    if not case.accounts or (isinstance(own, Refuse) and not case.observes(own.mode)):
+def _payable(case: Case, plan: Planned | None) -> Pass | Refuse:
+    own = _own_budget(case, plan)
+    if not (case.accounts or plan) or (isinstance(own, Refuse) and not case.observes(own.mode)):
         return own
     # What is only observed of the run must not keep an account from binding that other runs pay into as well.
     inputs: dict[str, Any] = {"accounts": {}}
     over: list[Refuse] = []
-    for shared, account in case.accounts:
+    for shared, account, charge in takes(case, plan):
         levels = _levels(case, account)
         inputs["accounts"][shared.rule] = {"account": account, "levels": levels}
-        over += _overdrawn(case, shared, levels, case.charge)
+        over += _overdrawn(case, shared, levels, charge)
     inputs |= own.inputs if isinstance(own, Refuse) else own.finding.inputs
     found = [own, *over] if isinstance(own, Refuse) else over
     if not found:
         return passed("budget", inputs)
     return replace(next((one for one in over if one.mode != "observe"), found[0]), inputs=inputs)
+
+
+def takes(case: Case, plan: Planned | None) -> Iterator[tuple[Shared, str, Charge]]:
+    """The accounts, and what the call takes from each: for itself, and to be undone with."""
+    undoing = {} if plan is None else {account: shared for shared, account in plan.accounts}
+    for shared, account in unpaid(case):
+        both = undoing.pop(account, None) is not None and plan is not None
+        yield shared, account, plus(case.charge, plan.undo.charge, 1) if both and plan else case.charge
+    if plan is not None:
+        yield from ((shared, account, plan.undo.charge) for account, shared in undoing.items())
 
 
 def _levels(case: Case, account: str) -> dict[str, int]:
@@ -149,9 +186,14 @@ def _overdrawn(case: Case, shared: Shared, levels: Mapping[str, int], charge: Ch
         )
 
 
-def _own_budget(case: Case) -> Pass | Refuse:
+def _own_budget(case: Case, plan: Planned | None) -> Pass | Refuse:
     limits, spent, charge = case.rules.policy.budgets, case.run.spent, case.charge
-    inputs = {"spent": dict(vars(spent)), "charge": dict(vars(charge)), "elapsed_s": case.elapsed_s}
+    inputs: dict[str, Any] = {"spent": dict(vars(spent)), "charge": dict(vars(charge)), "elapsed_s": case.elapsed_s}
+    if case.paid is not None:
+        return passed("budget", inputs | {"set_aside": dict(vars(case.paid.charge))})
+    if plan is not None:
+        inputs["undo"] = dict(vars(plan.undo.charge))
+        charge = plus(charge, plan.undo.charge, 1)
     for unit, limit in case.rules.limited:
         taken, so_far = getattr(charge, unit), getattr(spent, unit)
         soft = unit == "tokens" and not taken and charge.calls
@@ -159,10 +201,10 @@ def _own_budget(case: Case) -> Pass | Refuse:
             continue
         if so_far + taken <= limit and not (soft and so_far >= limit):
             continue
-        if so_far < limit and not case.run.unsettled:
+        if so_far < limit and not case.run.unsettled and not case.run.set_aside:
             # Something is left, which another step may still be able to use: no reason to end the run.
-            short = f"this step takes {shown(unit, taken):g} {unit}, and {shown(unit, limit - so_far):g} of "
-            short += f"{shown(unit, limit):g} are left"
+            short = f"this step takes {shown(unit, taken):g} {unit}{_with(plan, unit)}, and "
+            short += f"{shown(unit, limit - so_far):g} of {shown(unit, limit):g} are left"
             return Refuse(short, rule=f"budgets.{unit}", inputs=inputs)
         return _over(case, f"budgets.{unit}", f"the budget of {shown(unit, limit):g} {unit} is used up", inputs)
     if limits.elapsed_s is not None and case.elapsed_s >= limits.elapsed_s:
@@ -174,9 +216,14 @@ def _own_budget(case: Case) -> Pass | Refuse:
     return passed("budget", inputs)
 
 
+def _with(plan: Planned | None, unit: str) -> str:
+    held_back = 0 if plan is None else getattr(plan.undo.charge, unit)
+    return f", {shown(unit, held_back):g} of them to be undone with" if held_back else ""
+
+
 def _over(case: Case, rule: str, reason: str, inputs: Mapping[str, Any]) -> Refuse:
     """Only what is spent for good ends the run: what is merely reserved may yet come back."""
-    if case.run.unsettled:
+    if case.run.unsettled or case.run.set_aside:
         reserved_too = f"{reason} or reserved by calls that are not settled yet"
         moving = any(one.state is not AttemptState.UNKNOWN for one in case.run.unsettled.values())
         return Refuse(reserved_too, rule=rule, inputs=inputs, retry_after_s=RETRY_S if moving else None)
@@ -186,10 +233,10 @@ def _over(case: Case, rule: str, reason: str, inputs: Mapping[str, Any]) -> Refu
 
 
 def reservations(case: Case, charge: Charge) -> tuple[Reservation, ...]:
-    """What the charge takes from the accounts that the call falls under."""
+    """What the charge takes from the accounts that the call falls under, as far as it is not set aside already."""
     return tuple(
         one
-        for shared, account in case.accounts
+        for shared, account in unpaid(case)
         for one in reserved(shared, account, charge, binding=not case.observes(shared.about.mode), now=case.now)
     )
 

@@ -6,6 +6,7 @@ A default run has none: it is shared, and a shared run that stopped would lock i
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from gateway.kernel.owing import keeps_going
 from gateway.kernel.rules import Rules
 from gateway.model.events import Outcome, RunStopped
 from gateway.model.run import Run, RunState
@@ -14,7 +15,16 @@ Stop = Callable[[Run, Rules, datetime], RunStopped | None]
 
 
 def stop(run: Run, rules: Rules, now: datetime) -> RunStopped | None:
-    """Why the run is over as of its last event, or None while it goes on."""
+    """Why the run is over as of its last event, or None while it goes on; also while something may have to be undone,
+    for afterwards nothing could be.
+    """
+    if (run.set_aside or run.owed) and keeps_going(run):
+        return None
+    return due(run, rules, now)
+
+
+def due(run: Run, rules: Rules, now: datetime) -> RunStopped | None:
+    """As `stop`, whatever is still to be undone."""
     if run.state is not RunState.RUNNING or run.origin == "default":
         return None
     for rule in STOPS:
@@ -46,7 +56,8 @@ def _final_denial(run: Run, _rules: Rules, _now: datetime) -> RunStopped | None:
     if denial is None:
         return None
     outcome = Outcome.POLICY_DENIED if denial.outcome is Outcome.DENIED else denial.outcome
-    return RunStopped(outcome=outcome, reason=denial.reason, rule=denial.rule, evidence=(run.version,))
+    place = run.final_seq or run.version
+    return RunStopped(outcome=outcome, reason=denial.reason, rule=denial.rule, evidence=(place,))
 
 
 def _phase_ends(run: Run, rules: Rules, _now: datetime) -> RunStopped | None:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, assert_never
 
 from gateway.kernel.conditions import Kind, Undecided
-from gateway.kernel.reduce import overtaken
+from gateway.kernel.fresh import overtaken
 from gateway.kernel.rules import Rules
 from gateway.kernel.schema import Unenforceable, violations
 from gateway.kernel.values import proven

@@ -30,7 +30,9 @@ class Grown(BaseModel):
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         told: dict[str, Any] = handler(self)
+        given = self.__dict__
         for name, default in self.added_fields.items():
-            if getattr(self, name) == default:
+            value = given[name]
+            if value is default or value == default:
                 told.pop(name, None)
         return told

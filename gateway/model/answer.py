@@ -48,6 +48,21 @@ class ApprovalHandle(_Part):
     expires_at: str
 
 
+class Undone(_Part):
+    """An effect that must not stay, and the gateway's own call that undoes it."""
+
+    attempt: str
+    """The one that made it."""
+    state: Literal["undone", "under_way", "waits", "failed"]
+    """`waits`: for a person, an upstream, or another call; `failed`: a person must undo it."""
+    tool: str
+    """Of the call that undoes it."""
+    by: str | None = None
+    """The attempt that this call is, once it is recorded."""
+    says: str
+    """One sentence."""
+
+
 class Refusal(_Part):
     """Every refusal, hold and stop. Sent with `isError: true`, in `structuredContent` and as the one text block."""
 
@@ -69,6 +84,8 @@ class Refusal(_Part):
     approval: ApprovalHandle | None = None
     violations: tuple[dict[str, str], ...] | None = None
     """For `invalid_arguments`: each `path` and what was `expected` there."""
+    undone: tuple[Undone, ...] | None = None
+    """What the gateway undid of what this is about, the newest first; or why it did not."""
     next: str
     """What the client may do now."""
 

@@ -44,6 +44,17 @@ class Reservation(Frozen):
     """The end of its window."""
 
 
+class Undo(Frozen):
+    """What is set aside with an intent for the call that would undo it."""
+
+    tool: str
+    """The call's tool, as policy named it then."""
+    charge: Charge
+    accounts: tuple[Reservation, ...] = ()
+    merged: bool = False
+    """Kept beyond the attempt's own verification, until a merge takes its effect over or the run ends."""
+
+
 class Finding(Frozen):
     """One check of a verdict: what it looked at and what it found."""
 

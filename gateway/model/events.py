@@ -16,6 +16,7 @@ from gateway.model.event_parts import Charge as Charge
 from gateway.model.event_parts import Finding as Finding
 from gateway.model.event_parts import Frozen
 from gateway.model.event_parts import Reservation as Reservation
+from gateway.model.event_parts import Undo as Undo
 from gateway.model.event_parts import UsedKey as UsedKey
 from gateway.model.event_parts import Who as Who
 from gateway.model.outcome import TERMINAL as TERMINAL
@@ -72,6 +73,8 @@ class _Verdict(Frozen):
     attribution: dict[str, str] = {}
     reported_tokens: int = added(0)
     """Of the model, since its last call, as the client says. A claim."""
+    compensates: str | None = added(None)
+    """The attempt of this run that the call would undo. Such a call is the gateway's own."""
 
 
 class Denied(_Verdict):
@@ -124,6 +127,8 @@ class ApprovalRequested(_Verdict):
     reason: str
     accounts: tuple[Reservation, ...] = added(())
     """What asking costs."""
+    merges: tuple[str, ...] = added(())
+    """Transitions whose effects are undone if the answer is no."""
 
 
 class IntentRecorded(_Verdict):
@@ -156,6 +161,10 @@ class IntentRecorded(_Verdict):
     """Budgets and accounts of which little is left, which the client is told with the result."""
     data_class: str | None = added(None)
     """Of the result, by the registry."""
+    undo: Undo | None = added(None)
+    """What is set aside to undo it with; None where nothing can make that necessary."""
+    merges: tuple[str, ...] = added(())
+    """Transitions whose effects this one takes over for good, or which are undone if its postcondition fails."""
 
 
 class AttemptResumed(_Verdict):
@@ -301,6 +310,24 @@ class EvidenceRecorded(Frozen):
     """The run's version when the probe started; a covered mutation intended later makes this stale."""
 
 
+class CompensationOwed(Frozen):
+    """The attempt's effect is there and must not be: the gateway undoes it, and the run does not stop before."""
+
+    kind: Literal["compensation.owed"] = "compensation.owed"
+    attempt: str
+    reason: str
+    because: tuple[int, ...] = ()
+    """The records, by their place in this run, that make it necessary."""
+
+
+class CompensationFailed(Frozen):
+    """The gateway does not undo the attempt, or not for certain, and will not try again: a person must."""
+
+    kind: Literal["compensation.failed"] = "compensation.failed"
+    attempt: str
+    reason: str
+
+
 class PhaseMoved(Frozen):
     """The run is in another phase."""
 
@@ -355,6 +382,8 @@ Event: TypeAlias = Annotated[
     | AttemptRefuted
     | OutcomeDelivered
     | EvidenceRecorded
+    | CompensationOwed
+    | CompensationFailed
     | PhaseMoved
     | ApprovalDecided
     | RunStopped,

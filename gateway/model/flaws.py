@@ -68,6 +68,13 @@ class RepeatedName(Flaw):
         self.name = name
 
 
+class MergesItself(Flaw):
+    """A transition that takes over its own effects."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place, "a transition cannot take over its own effects: name those that came before it")
+
+
 class UselessEdge(Flaw):
     """A failure edge that nothing can take."""
 
@@ -85,6 +92,8 @@ PHASES_NAMED: tuple[Place, ...] = (
     ("cases", "*", "given", "phase"),
 )
 """Where a policy names a phase; `*` stands for every item."""
+
+TRANSITIONS_NAMED: tuple[Place, ...] = (("transitions", "*", "merges", "*"),)
 
 VERIFIERS_NAMED: tuple[Place, ...] = (
     ("transitions", "*", "verify"),
@@ -133,6 +142,8 @@ def flaws(policy: Mapping[str, Any]) -> Iterator[Flaw]:
     verifiers = _keys(policy.get("verifiers", {}))
     yield from _unknown(_named(policy, PHASES_NAMED), "phase", phases)
     yield from _unknown(_named(policy, VERIFIERS_NAMED), "verifier", verifiers)
+    named = tuple(name for _, name in texts(policy, ("transitions", "*", "name")))
+    yield from _unknown(_named(policy, TRANSITIONS_NAMED), "transition", named)
     for pattern, part in _CASE_KEYS.items():
         defined = _keys(policy.get(part, {}))
         for place, _ in parts(policy, pattern):
@@ -145,6 +156,8 @@ def flaws(policy: Mapping[str, Any]) -> Iterator[Flaw]:
     yield from _repeated(rules, "rule")
     yield from _repeated(list(texts(policy, ("cases", "*", "name"))), "case")
     for index, transition in parts(policy, ("transitions", "*")):
+        own = [place for place, name in texts(transition, ("merges", "*")) if name == _get(transition, "name")]
+        yield from (MergesItself((*index, *place)) for place in own)
         if "verification_failed" in _keys(_get(transition, "on")) and _get(transition, "verify") is None:
             yield UselessEdge((*index, "on", "verification_failed"))
     yield from (Flaw((*place, "digest"), UNTRUE) for place, pin in parts(policy, ("pins", "*")) if _is_untrue(pin))

@@ -18,6 +18,8 @@ class KeySource(StrEnum):
     """The client's id of the model's call (`claudecode/toolUseId`, Codex `callId`)."""
     DERIVED = "derived"
     """From run, tool, canonical arguments and the count of equal attempts already delivered."""
+    UNDO = "undo"
+    """The attempt that a call of the gateway's own undoes: no attempt is undone twice."""
     FRESH = "fresh"
     """A read: every one is an attempt of its own."""
 
@@ -70,6 +72,8 @@ class Proposal:
     """The arguments in canonical form, where whoever made the digest has kept it."""
     reported_tokens: int = 0
     """Of the model, since its last call, as the client says. A claim: only a soft budget counts it."""
+    compensates: str | None = None
+    """The attempt that a call of the gateway's own would undo; None for whatever a client asks."""
 
     @property
     def equal(self) -> Digest:

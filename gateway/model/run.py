@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from rpds import HashTrieMap
 
 from gateway.model.canonical import Digest
-from gateway.model.events import Charge, Denied, Effect, EvidenceRecorded, Reservation, RunStopped
+from gateway.model.events import Charge, Denied, Effect, EvidenceRecorded, Outcome, Reservation, RunStopped, Undo
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key
 from gateway.model.record import GENESIS
@@ -76,6 +76,9 @@ class Intent(NamedTuple):
     waived: tuple[str, ...]
     accounts: tuple[Reservation, ...]
     warnings: tuple[str, ...]
+    undo: Undo | None = None
+    compensates: str | None = None
+    merges: tuple[str, ...] = ()
 
 
 class Attempt(NamedTuple):
@@ -159,6 +162,23 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Undoing:
+    """How it stands with the call that undoes an attempt, or would."""
+
+    state: Literal["set_aside", "owed", "running", "undone", "failed"]
+    """`running`: its intent is recorded, and what came of it is not known for certain yet."""
+    reason: str = ""
+    """Why it is owed; once it has failed, why."""
+    owed_at: datetime | None = None
+    by: str | None = None
+    """The attempt that undoes it, or was to."""
+    waits: tuple[Outcome, str] | None = None
+    """While owed: what the latest verdict said against sending it now."""
+    approval: str | None = None
+    """While owed: the request that a person must answer first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Approval:
     """A request to a person and what became of it."""
 
@@ -182,6 +202,8 @@ class Approval:
     reason: str = ""
     used_by: str | None = None
     """The attempt that used it up."""
+    merges: tuple[str, ...] = ()
+    """Transitions whose effects are undone if the answer is no."""
 
 
 class Run(NamedTuple):
@@ -232,8 +254,18 @@ class Run(NamedTuple):
     """Failure signature to how often it was seen since the last new evidence."""
     wrote: HashTrieMap[str, tuple[int, int]] = HashTrieMap()
     """By tool that is no read: places of its last intent and of the last end of an attempt."""
+    undo: HashTrieMap[str, Undoing] = HashTrieMap()
+    """By attempt, of those for which a compensation is set aside or was ever owed. `kernel/owing.py` moves it."""
+    set_aside: HashTrieMap[str, Undo] = HashTrieMap()
+    """By attempt, what is still held back to undo it with; it counts as spent."""
+    owed: HashTrieMap[str, int] = HashTrieMap()
+    """Attempts that are to be undone and are not yet, each with its own place in the run."""
+    rejected: HashTrieMap[str, int] = HashTrieMap()
+    """By transition, the place at which a merge of its effects was rejected last."""
     final: Denied | None = None
     """A denial that ends the run."""
+    final_seq: int | None = None
+    """Its place."""
     stopped: RunStopped | None = None
     stopped_seq: int | None = None
 
@@ -245,7 +277,7 @@ class Tracked:
     attempt: str
     run: str
     state: str
-    """`open`, `unknown`, `unverified` or `undelivered`."""
+    """`open`, `unknown`, `unverified`, `owed` (to be undone) or `undelivered`."""
     hold: Digest | None
     """Unique over the ledger while set."""
     owner: str

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from gateway.kernel.accounts import postings
+from gateway.kernel.accounts import held_back, postings
 from gateway.kernel.moves import NEXT_ATTEMPT
+from gateway.kernel.owing import follows
 from gateway.kernel.reduce import joined, reduce
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
@@ -181,7 +182,7 @@ class Book:
         Never while something of it is unsettled, which is settled by the text under which it was begun.
         """
         newer = self.policies.successor(run.policy) if run.policy is not None else None
-        if newer is None or run.policy is None or run.state is not RunState.RUNNING or run.unsettled:
+        if newer is None or run.policy is None or run.state is not RunState.RUNNING or run.unsettled or run.owed:
             return None
         if run.phase not in newer.policy.phases:
             return None
@@ -191,11 +192,11 @@ class Book:
     def _seal(
         self, run: Run, events: list[Event], rules: Rules, now: datetime
     ) -> tuple[Run, list[Record], list[Posting]]:
-        """The events as records, chained, the run after them, and what they post; a stop that follows is added."""
+        """The events as records, chained, the run after them, and what they post; what follows from them is added."""
         records: list[Record] = []
         posted: list[Posting] = []
         seen = trace.context()
-        for event in events:  # grows by at most one stop
+        for event in events:  # grows by what follows from its events, and at most one stop
             record = _record(
                 schema_version=SCHEMA,
                 run=run.id,
@@ -206,23 +207,27 @@ class Book:
                 event=event,
             )
             posted += postings(run, event)
-            run = reduce(run, record, record.sealed[1])
+            before, run = run, reduce(run, record, record.sealed[1])
+            if run.set_aside is not before.set_aside:
+                posted += held_back(before, run)
             records.append(record)
+            if event.kind in _FOLLOWED:
+                events += follows(run, event)
             if len(records) == len(events) and (over := stop(run, rules, now)) is not None:
                 events.append(over)
         return run, records, posted
 
     def _tracking(self, before: Run, run: Run, events: Sequence[Event]) -> tuple[list[Tracked], list[str]]:
         """What is tracked from now on, and what no longer is."""
-        touched = {name for event in events if (name := subject(event)) is not None}
+        touched = {name for event in events for name in subjects(run, event)}
         until = self.clock.now() + self.options.lease_s if self.options.lease_s else NOBODYS
         track, untrack = [], [name for event in events if (name := given_way(before, event)) is not None]
         for attempt in (run.attempts[name] for name in sorted(touched)):
-            state = tracked_as(attempt)
+            state = tracked_as(run, attempt)
             if state is None:
                 untrack.append(attempt.id)
                 continue
-            leased = until if state in {"open", "unverified"} else NOBODYS
+            leased = until if state in {"open", "unverified", "owed"} else NOBODYS
             track.append(Tracked(attempt.id, run.id, state, attempt.intent.hold, self.options.owner, leased))
         return track, untrack
 
@@ -249,12 +254,14 @@ class Book:
         return [body for _, body in stored] == [encode(one) for one in append.records]
 
 
-def tracked_as(attempt: Attempt) -> str | None:
+def tracked_as(run: Run, attempt: Attempt) -> str | None:
     """What other runs and gateways must know of the attempt; None once nothing more can come of it.
 
     A write whose outcome was never delivered still holds its effect: whoever asks for it again, in whichever run,
     is answered from its record first.
     """
+    if attempt.id in run.owed:
+        return "owed"
     if attempt.state is AttemptState.UNKNOWN:
         return "unknown"
     if attempt.state in UNSETTLED:
@@ -271,13 +278,22 @@ def given_way(before: Run, event: Event) -> str | None:
         return None
     name = before.equals.get(joined(event.tool, event.alike or event.arguments), ("", 0))[0]
     earlier = before.attempts.get(name)
-    return name if earlier is not None and tracked_as(earlier) == "undelivered" else None
+    return name if earlier is not None and tracked_as(before, earlier) == "undelivered" else None
 
+
+_FOLLOWED = frozenset(
+    {"evidence.recorded", "receipt.recorded", "approval.decided", "proposal.denied", "proposal.replayed"}
+)
+"""Kinds of event from which others may follow."""
 
 _MOVING = frozenset({"intent.recorded"}.union(*NEXT_ATTEMPT.values()))
 """Kinds of event that move an attempt."""
 
 
-def subject(event: Event) -> str | None:
-    """The attempt whose state the event moves."""
-    return getattr(event, "attempt", None) if event.kind in _MOVING else None
+def subjects(run: Run, event: Event) -> Sequence[str]:
+    """The attempts whose state the event moves, in the run after it: its own, and what that one undoes."""
+    name = getattr(event, "attempt", None) if event.kind in _MOVING else None
+    if name is None:
+        return ()
+    undone = run.attempts[name].intent.compensates if run.undo else None
+    return (name,) if undone is None else (name, undone)

@@ -5,7 +5,7 @@ Whatever was begun here is carried to its end whether or not somebody still wait
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -86,6 +86,8 @@ class Carrier:
         """Calls under way, by attempt id."""
         self.kept: dict[str, Answered] = {}
         """Answers that the ledger has not taken yet, by attempt id; what is lost with us, is unknown."""
+        self.owed: Callable[[str], Any] = lambda _run: None
+        """Told of a run that has something to undo. Returns at once."""
 
     # --- one attempt ------------------------------------------------------------------------------------------------
 
@@ -94,7 +96,7 @@ class Carrier:
     ) -> tuple[Answer, Run, Rules]:
         """Dispatch once, record the answer, verify it. The intent, or the next round of it, is on disk.
 
-        Without a caller it is recovery that sends it again.
+        Without a caller it is the gateway's own: recovery that sends it again, or what undoes another call.
 
         Raises: Unrecorded.
         """
@@ -177,9 +179,15 @@ class Carrier:
         _, run, rules = await self._book.transact(answered.run, received, payloads)
         return run, rules
 
+    def _heed(self, run: Run, attempt_id: str) -> None:
+        """What is to be undone now is, by a task of its own, where nobody carries the attempt who will see to it."""
+        if run.owed and attempt_id not in self.open:
+            self.owed(run.id)
+
     async def _verify(self, run: Run, rules: Rules, attempt_id: str, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
         asked = question(run, attempt_id, rules)
         if asked is None:
+            self._heed(run, attempt_id)
             return run, rules
         begun = self._clock.monotonic()
         answer, started = await self._verdict_of(asked.rule, arguments, rules)
@@ -192,6 +200,7 @@ class Carrier:
             )
 
         _, run, rules = await self._book.transact(run.id, settled, payloads)
+        self._heed(run, attempt_id)
         return run, rules
 
     async def _verdict_of(self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules) -> tuple[Answer, datetime]:

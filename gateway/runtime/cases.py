@@ -24,6 +24,7 @@ from gateway.model.events import (
     Verdict,
     Who,
 )
+from gateway.model.flaws import account_rule
 from gateway.model.policy import Case, Given, Limits, micro
 from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal
@@ -117,14 +118,17 @@ def _decided(
         if not isinstance(found, Gather):
             return found, tuple(taken)
         if found.accounts:
-            shared = rules.ruled(tool).accounts
-            stands = zip(
-                found.accounts, (limits_of(given.accounts.get(one.name, Limits())) for one in shared), strict=True
-            )
+            stands = ((account, limits_of(_stands(given, account))) for account in found.accounts)
             levels = {(account, unit): level or 0 for account, units in stands for unit, level in units.items()}
             observed = replace(observed, levels=levels)
         probes = {name: _probed(name, given, now) for name in found.probes}
         observed = replace(observed, probes={**observed.probes, **probes})
+
+
+def _stands(given: Given, account: str) -> Limits:
+    """What the case says of an account, which it knows by the rule's name."""
+    mine = (stands for name, stands in given.accounts.items() if account.startswith(f"{account_rule(name)} "))
+    return next(mine, Limits())
 
 
 def _probed(name: str, given: Given, now: datetime) -> Probed:

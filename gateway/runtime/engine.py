@@ -14,6 +14,7 @@ from typing import Any, Literal
 from gateway.kernel.accounts import looked_at
 from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import decide
+from gateway.kernel.owing import nothing_new
 from gateway.kernel.recover import resending
 from gateway.kernel.rules import Rules, held_by
 from gateway.model.alike import alike_digest
@@ -40,6 +41,8 @@ from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier, Flight, Unrecorded
 from gateway.runtime.deliver import Deliveries
 from gateway.runtime.lineage import goes_on
+from gateway.runtime.undo import Undoer, Unneeded
+from gateway.runtime.waiting import within
 from gateway.runtime.wire import ANY_DEPTH, Definitions, made_before, payload_of
 
 _LOG = logging.getLogger("counterfoil.engine")
@@ -52,23 +55,6 @@ LOOK_S = 1.0
 def run_of(attempt_id: str) -> str:
     """The run that an attempt belongs to, by its id."""
     return attempt_id.rpartition(".")[0]
-
-
-async def _within(work: "asyncio.Task[Any]", seconds: float) -> None:
-    """The work is done, or has had that long; it goes on. As `asyncio.wait`, at a third of its CPU."""
-    woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def wake(_: object = None) -> None:
-        if not woken.done():
-            woken.set_result(None)
-
-    timer = asyncio.get_running_loop().call_later(seconds, wake)
-    work.add_done_callback(wake)
-    try:
-        await woken
-    finally:
-        timer.cancel()
-        work.remove_done_callback(wake)
 
 
 class _Wanting(Exception):
@@ -93,6 +79,8 @@ class Engine:
         self._options = book.options
         self._upstreams = upstreams
         self.carrier = Carrier(book, upstreams)
+        self.undoer = Undoer(book, upstreams, self.carrier, self._judge)
+        self.carrier.owed = lambda run_id: self.carrier.spawn(self.undoer.undo(run_id))
         self._definitions = Definitions(self.salt)
         self.delivered = Deliveries(book, self.carrier).note
         """The outcome was written to a live client."""
@@ -190,7 +178,7 @@ class Engine:
             left = LOOK_S if since is None else since + patience_s - time()
             if left <= 0 and flight.attempt is not None:
                 return await self._where_it_stands(flight.run, flight.attempt)
-            await _within(ended, left if left > 0 else LOOK_S)
+            await within(ended, left if left > 0 else LOOK_S)
         return ended.result().due(self._clock.monotonic() + max(left, LOOK_S))
 
     async def outcome(self, attempt_id: str, principal: Principal, caller: Caller) -> Shown:
@@ -234,6 +222,9 @@ class Engine:
             if isinstance(verdict, IntentRecorded | AttemptResumed) and tool is not None:
                 attempt = run.attempts[verdict.attempt]
                 answer, run, rules = await self.carrier.carry(proposal, tool, attempt, caller, flight)
+                if run.owed:
+                    await self.undoer.undo(run.id)
+                    run = await self._book.state_of(run.id)
                 shown = await self._show(run, rules, run.attempts[attempt.id], replayed=False, answer=answer)
             elif isinstance(verdict, Replayed):
                 shown = await self._replay(run, rules, verdict.attempt)
@@ -254,6 +245,8 @@ class Engine:
         """The one verdict, recorded. An intent is durable and its effect is held when this returns.
 
         `seen` gets the state that was judged, for whoever must tell what is known if it cannot be recorded.
+
+        Raises: Unneeded, for a compensation of which there is nothing to record.
         """
         payloads = {proposal.arguments_digest: proposal.spelled or canonical(dict(proposal.arguments))}
         if proposal.resumes is not None:
@@ -268,6 +261,8 @@ class Engine:
                 found = decide(run, proposal, rules, observed, now)
                 if isinstance(found, Gather):
                     raise _Wanting(found, run, rules)
+                if (undone := proposal.compensates) is not None and nothing_new(run, found, undone):
+                    raise Unneeded
                 return (found,) if proposal.resends is None else resending(run, proposal.resends, found, now)
 
             try:
@@ -327,7 +322,7 @@ class Engine:
             asked = attempt.asked if asks else None
             awaits: Literal["input", "task"] = "input" if asks else "task"
             return Shown(run.id, attempt.id, payload_of(answer), record=said, awaits=awaits, round=asked)
-        refused = tell.attempt_refusal(run, rules, attempt, self._options.settle_at)
+        refused = tell.attempt_refusal(run, rules, attempt, self._options.settle_at, self._options.approve_at)
         if refused is not None:
             return Shown(run.id, attempt=attempt.id, refusal=refused)
         said = tell.record(run, rules, attempt, replayed=replayed)

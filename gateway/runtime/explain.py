@@ -171,6 +171,7 @@ def _proposal(it: Kept, arguments: Mapping[str, Any]) -> Proposal:
         resumes=_resumes(verdict, noted.get("resumes")),
         resends=verdict.attempt if isinstance(verdict, AttemptResent) else None,
         reported_tokens=verdict.reported_tokens,
+        compensates=verdict.compensates,
     )
 
 

@@ -90,7 +90,7 @@ class Recovery:
                     settled += came
         if failed:
             raise failed[0]
-        return settled
+        return settled + await self._engine.undoer.sweep()
 
     def _is_due(self, seen: Tracked) -> bool:
         """Whether nobody else may be at work on it, and it is time; it is watched from now on in any case."""

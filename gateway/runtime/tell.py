@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, assert_never
 
 from gateway.kernel.accounts import limits_of, shown
-from gateway.kernel.rules import Rules, compensation_of
-from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, PolicyRef, Refusal
+from gateway.kernel.rules import Rules
+from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, PolicyRef, Refusal, Undone
 from gateway.model.events import (
     TERMINAL,
     ApprovalRequested,
@@ -20,6 +20,7 @@ from gateway.model.events import (
     Verdict,
 )
 from gateway.model.run import Attempt, AttemptState, Run
+from gateway.runtime.undone import advice, all_undone, undone
 
 NEXT_STEP: Mapping[Outcome, str] = {
     Outcome.DENIED: "Do not repeat this call as it is. Choose another step, or tell the user what is not allowed.",
@@ -66,7 +67,7 @@ def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str, settle_at
     """
     if run.stopped is not None and not isinstance(verdict, Held):
         return stopped(run, rules, verdict.tool)
-    base = _base(run, rules, verdict.tool, verdict.transition)
+    base = _base(run, rules, verdict.tool, verdict.transition) | {"undone": _unmerged(run, rules, verdict)}
     said: dict[str, Any]
     match verdict:
         case Denied():
@@ -90,17 +91,29 @@ def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str, settle_at
             assert_never(verdict)
 
 
+def _unmerged(run: Run, rules: Rules, verdict: Verdict) -> tuple[Undone, ...] | None:
+    """What was undone because the merge that is asked for was rejected."""
+    asked = (
+        next((one for one in rules.policy.transitions if one.name == verdict.transition), None) if run.undo else None
+    )
+    return all_undone(run, asked.merges) if asked is not None and asked.merges else None
+
+
 def stopped(run: Run, rules: Rules, tool: str) -> Refusal:
     """The terminal object of a run that is over: the same for ever, whichever tool is asked for."""
     over = run.stopped
     assert over is not None  # noqa: S101 - INVARIANT: only called for a stopped run
     base = _base(run, rules, tool, over.rule)
     cited = tuple(Cited(event=f"{run.id}#{seq}", says=over.reason) for seq in over.evidence)
-    return _said(base | {"outcome": over.outcome, "reason": over.reason, "evidence": cited})
+    told = {"outcome": over.outcome, "reason": over.reason, "evidence": cited}
+    return _said(base | told | {"undone": all_undone(run) if run.undo else None})
 
 
-def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str) -> Refusal | None:
-    """The typed answer where the attempt did not end as its upstream said; None where its result may be shown."""
+def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str, approve_at: str) -> Refusal | None:
+    """The typed answer where the attempt did not end as its upstream said; None where its result may be shown.
+
+    `settle_at` and `approve_at` as in `refusal`.
+    """
     if _speaks_for_itself(attempt):
         return None
     intent = attempt.intent
@@ -121,7 +134,7 @@ def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str) ->
             waits = {"outcome": Outcome.IN_FLIGHT, "executed": True, "retry_after_s": RETRY_S}
             return _said(base | waits | {"reason": "this call was made, and whether it did its work is being verified"})
         case AttemptState.ANSWERED:
-            return _unproven(run, attempt, base)
+            return _unproven(run, attempt, base, approve_at)
         case _:
             assert_never(attempt.state)
 
@@ -148,7 +161,7 @@ def _speaks_for_itself(attempt: Attempt) -> bool:
     return answered and (attempt.evidence is None or attempt.verdict == "pass")
 
 
-def _unproven(run: Run, attempt: Attempt, base: dict[str, Any]) -> Refusal:
+def _unproven(run: Run, attempt: Attempt, base: dict[str, Any], approve_at: str) -> Refusal:
     if attempt.result is None:
         by = "a person settled" if attempt.source == "person" else "the server was asked, and says"
         reason = f"{by} that this call happened; its result was never seen"
@@ -163,11 +176,11 @@ def _unproven(run: Run, attempt: Attempt, base: dict[str, Any]) -> Refusal:
         "reason": cited[0].says,
         "evidence": cited,
     }
-    undo = compensation_of(base["_rules"].policy, attempt.intent.tool, attempt.intent.transition)
     if attempt.verdict == "inconclusive":
         failed["next"] = "The effect was made; whether it is right could not be checked. Do not repeat it; look first."
-    elif undo is not None:
-        failed["next"] = f"{NEXT_STEP[Outcome.VERIFICATION_FAILED]} Policy names `{undo.tool}` to undo it."
+    if (told := undone(run, attempt)) is not None:
+        handle = _handle(run, run.undo[attempt.id].approval, approve_at)
+        failed |= {"undone": (told,), "approval": handle, "next": advice(run, told)}
     return _said(base | failed | {"budget": _budget(run, base["_rules"], attempt.intent.charge)})
 
 
@@ -206,6 +219,8 @@ def record(run: Run, rules: Rules, attempt: Attempt, *, replayed: bool) -> dict[
         said["evidence"] = [cited.model_dump() for cited in _evidence(run, attempt)]
     if attempt.intent.warnings:
         said["warnings"] = list(attempt.intent.warnings)
+    if run.undo and (told := undone(run, attempt)) is not None:
+        said["undone"] = told.model_dump(mode="json", exclude_none=True)
     if attempt.schema_valid is False:
         said["warning"] = "the result does not keep the tool's output schema"
     if attempt.intent.waived:

@@ -134,8 +134,8 @@ def advance_at_once(run: Run, attempt: Any, receipt: Any) -> Sequence[Event]:
     return (*events, *verify._advance(run, attempt, run.version + 1)) if len(events) == 1 else events
 
 
-def forget_undelivered(attempt: Any) -> str | None:
-    state = _TRACKED_AS(attempt)
+def forget_undelivered(run: Any, attempt: Any) -> str | None:
+    state = _TRACKED_AS(run, attempt)
     return None if state == "undelivered" else state
 
 

@@ -15,6 +15,7 @@ from gateway.kernel.approve import NotAwaiting, answer
 from gateway.kernel.case import Gather, Observed, Probed
 from gateway.kernel.decide import decide
 from gateway.kernel.moves import NEXT_ATTEMPT
+from gateway.kernel.owing import follows
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
 from gateway.model.canonical import digest
@@ -107,6 +108,7 @@ def transitions(conditions: tuple[str, ...], modes: tuple[str, ...]) -> st.Searc
             "charge": SPEND,
             "verify": st.just("t"),
             "to": st.sampled_from(PHASES),
+            "compensation": st.sampled_from([{"tool": "pay", "arguments": {"n": 1}}, {"tool": "write"}]),
             "approval": approvals(conditions),
         }
         | ({"mode": st.sampled_from(modes)} if modes else {}),
@@ -291,9 +293,11 @@ class Life:
     events: list[tuple[Run, Event]] = field(default_factory=list)
 
     def goes_on(self, event: Event) -> None:
-        """One more event, at this time."""
+        """One more event, at this time, and what follows from it."""
         self.events.append((self.run, event))
         self.run = world.after(self.run, event, at=self.at)
+        for more in follows(self.run, event):
+            self.goes_on(more)
 
     def ends(self, rules: Rules) -> None:
         """The stop that follows, if one does."""
@@ -326,12 +330,15 @@ def lives(draw: st.DrawFn, rules: Rules, most: int = 8, steps: tuple[str, ...] =
     return life
 
 
+_NOT_BY_CHANCE = {"attempt.resumed", "attempt.resent", "compensation.owed", "compensation.failed"}
+
+
 def _step(draw: st.DrawFn, rules: Rules, life: Life, step: str) -> Event | None:
     run = life.run
     attempts = sorted((one for one in run.attempts.values() if NEXT_ATTEMPT[one.state]), key=lambda one: one.seq)
     if step == "settle" and attempts:
         attempt = draw(st.sampled_from(attempts))
-        kinds = sorted(set(NEXT_ATTEMPT[attempt.state]) - {"attempt.resumed", "attempt.resent"})
+        kinds = sorted(set(NEXT_ATTEMPT[attempt.state]) - _NOT_BY_CHANCE)
         return happens(attempt, draw(st.sampled_from(kinds)), draw(SIZES), life.at)
     doubtful = [one for one in attempts if one.state in DOUBTS]
     if step == "doubt" and doubtful:

@@ -1,13 +1,14 @@
 """Whatever becomes of its calls: what a run has spent, and what stands on accounts, is what its standing calls took."""
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.kernel.accounts import postings
+from gateway.kernel.accounts import held_back, postings
 from gateway.model.events import ApprovalRequested, ReceiptRecorded
 from gateway.model.run import AttemptState
 from tests import world
@@ -30,6 +31,8 @@ def spent(life: made.Life) -> Counter[str]:
         if attempt.state not in UNDONE:
             taken.update(vars(attempt.intent.charge))
             taken["tokens"] += tokens.get(attempt.id, attempt.intent.charge.tokens) - attempt.intent.charge.tokens
+    for undo in life.run.set_aside.values():
+        taken.update(vars(undo.charge))
     taken["reviews"] += len(life.run.approvals)
     return taken
 
@@ -42,10 +45,16 @@ def stands(life: made.Life) -> Counter[tuple[str, str]]:
             for one in attempt.intent.accounts:
                 amount = tokens.get(attempt.id, one.amount) if one.unit == "tokens" else one.amount
                 taken[one.account, one.unit] += amount
+    for undo in life.run.set_aside.values():
+        for one in undo.accounts:
+            taken[one.account, one.unit] += one.amount
     for _, event in life.events:
         for one in event.accounts if isinstance(event, ApprovalRequested) else ():
             taken[one.account, one.unit] += one.amount
     return taken
+
+
+UNDONE_BY = {"verify": "t", "compensation": {"tool": "pay"}}
 
 
 @st.composite
@@ -57,8 +66,9 @@ def paid(draw: st.DrawFn) -> made.Life:
         "accounts": {name: draw(made.accounts(())) | {"mode": "observe"} for name in ("daily", "other")},
         "transitions": [
             {"name": "ask", "tools": ["pay"], "approval": {}, "charge": draw(made.SPEND)},
-            {"name": "any", "tools": ["*"], "charge": draw(made.SPEND)},
+            {"name": "any", "tools": ["*"], "charge": draw(made.SPEND), **draw(st.sampled_from([{}, UNDONE_BY]))},
         ],
+        "verifiers": {"t": made.VERIFIER},
     }
     return draw(made.lives(world.rules(**fields), 16, ("call", "settle", "doubt", "answer")))
 
@@ -66,8 +76,9 @@ def paid(draw: st.DrawFn) -> made.Life:
 def balances(life: made.Life) -> None:
     """Fails unless what was posted, and what the run has spent, are what its standing calls took."""
     levels = Counter[tuple[str, str]]()
-    for before, event in life.events:
-        for one in postings(before, event):
+    stages = pairwise([*(before for before, _ in life.events), life.run])
+    for (_, event), (before, after) in zip(life.events, stages, strict=True):
+        for one in (*postings(before, event), *held_back(before, after)):
             assert one.amount, "nothing is posted where nothing changes"
             assert one.limit is None or one.amount > 0, "only what is taken can be refused"
             levels[one.account, one.unit] += one.amount

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gateway.kernel.reduce import CorruptLedger, joined, overtaken, reduce
+from gateway.kernel.fresh import overtaken
+from gateway.kernel.reduce import CorruptLedger, joined, reduce
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import digest
 from gateway.model.events import (
@@ -134,7 +135,7 @@ def test_a_denial_is_a_failure_by_tool_arguments_and_check() -> None:
     assert changed(run, Denied(**VERDICT, **said))["failures"] == {bare: 1}
     assert changed(run, Denied(**VERDICT, **said, retry_after_s=0.0)) == {"reported_tokens": 7}
     by_budget = Denied(**VERDICT | {"checks": (Finding(check="budget", passed=False),)}, **said, final=True)
-    assert changed(run, by_budget) == {"reported_tokens": 7, "final": by_budget}
+    assert changed(run, by_budget) == {"reported_tokens": 7, "final": by_budget, "final_seq": 2}
 
 
 def test_an_intent_is_an_attempt_and_is_charged_at_once() -> None:

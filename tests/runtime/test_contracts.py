@@ -355,7 +355,7 @@ async def test_less_authority_is_handed_to_a_transition_that_asks_more() -> None
         assert refused(await it.call("write", {"n": 1})) is None
 
 
-async def test_a_failed_postcondition_names_the_call_that_undoes_it() -> None:
+async def test_a_failed_postcondition_says_why_nothing_undid_it() -> None:
     fields: dict[str, Any] = {
         "tools": {"write": {"effect": "write", "compensation": {"tool": "unwrite"}}, "check": {"effect": "read"}},
         "verifiers": {"right": {"probe": {"tool": "check"}, "pass": ["false"]}},
@@ -365,4 +365,4 @@ async def test_a_failed_postcondition_names_the_call_that_undoes_it() -> None:
         shown = await it.call("write", {"n": 1})
         assert refused(shown) == ("verification_failed", "write")
         assert shown.refusal is not None
-        assert shown.refusal.next.endswith("Policy names `unwrite` to undo it.")
+        assert [one.says for one in shown.refusal.undone or ()] == ["`unwrite` is about to be called"]

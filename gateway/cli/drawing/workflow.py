@@ -155,6 +155,10 @@ def _details(transition: Transition) -> Iterator[str]:
         yield f"{people} must agree" + (", for some calls" if transition.approval.when else "")
     if transition.verify is not None:
         yield f"proven by {transition.verify}"
+    if transition.compensation is not None:
+        yield f"undone by {transition.compensation.tool}"
+    if transition.merges:
+        yield f"takes over {', '.join(transition.merges)}"
     if transition.mode == "observe":
         yield "only observed"
 

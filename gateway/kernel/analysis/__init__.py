@@ -7,7 +7,7 @@ author may not know.
 
 from collections.abc import Callable, Iterator
 
-from gateway.kernel.analysis import conditions, spending, tools, workflow
+from gateway.kernel.analysis import conditions, spending, tools, undo, workflow
 from gateway.kernel.analysis.facts import Facts
 from gateway.kernel.analysis.found import CODES as CODES
 from gateway.kernel.analysis.found import Found as Found
@@ -25,6 +25,8 @@ LOOKS: tuple[Callable[[Facts], Iterator[Found]], ...] = (
     conditions.verifiers,
     conditions.unread,
     tools.registry,
+    undo.compensations,
+    undo.merges,
     tools.pins,
     tools.grants,
     tools.cases,

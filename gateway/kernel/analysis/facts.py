@@ -87,6 +87,13 @@ class Facts:
             Cell(cell.pattern, cell.effects & wanted, cell.entry, cell.rule) for cell in found if cell.effects & wanted
         ]
 
+    @cached_property
+    def compensating(self) -> frozenset[str]:
+        """Tools that undo what others did."""
+        named = [one.compensation for one in self.policy.transitions]
+        named += [rule.compensation for rule in self.policy.tools.values()]
+        return frozenset(one.tool for one in named if one is not None)
+
     # --- rules ------------------------------------------------------------------------------------------------------
 
     def mode(self, own: Mode | None) -> Mode:

@@ -44,6 +44,13 @@ CODES: Mapping[str, tuple[Severity, str]] = {
     "tool-repeats-blindly": ("note", "nothing tells whether a call of this tool happened"),
     "tool-unpinned": ("warning", "the tool is withheld, for it is not pinned and must be"),
     "compensation-unknown": ("note", "no rule and no registry entry names the tool that compensates"),
+    # what is undone
+    "compensation-idle": ("note", "nothing ever makes the compensation necessary"),
+    "compensation-reads": ("error", "the tool that compensates only reads"),
+    "compensation-illegal": ("error", "the tool that compensates is not legal where it would have to be"),
+    "compensation-priceless": ("warning", "what it costs to undo a call cannot be told when it is made"),
+    "merge-unproven": ("warning", "nothing can reject the merge"),
+    "merge-not-undone": ("warning", "nothing undoes what the merge would take over"),
     # budgets and stops
     "budget-below-success": ("error", "the budget cannot pay for the cheapest way to success"),
     "budget-below-step": ("warning", "the budget cannot pay for one call of the transition"),

@@ -6,7 +6,7 @@ from gateway.kernel.analysis.expressions import read_from
 from gateway.kernel.analysis.facts import ALL_EFFECTS, Facts
 from gateway.kernel.analysis.found import Found, listed
 from gateway.kernel.analysis.patterns import any_meets, covering
-from gateway.kernel.analysis.walk import cheapest, price
+from gateway.kernel.analysis.walk import cheapest, price, set_aside
 from gateway.model.events import Effect
 from gateway.model.flaws import EXPRESSIONS, FORMULAS, Place, texts
 from gateway.model.policy import UNITS, AccountRule, Limits, Transition, micro
@@ -30,12 +30,14 @@ def budgets(facts: Facts) -> Iterator[Found]:
             )
             continue
         for _, transition in facts.live:
-            if price(facts, transition, unit) > limit:
+            aside = set_aside(facts, transition, unit)
+            if price(facts, transition, unit) + aside > limit:
+                undoing = f", with {_said(unit, aside)} to undo it," if aside else ""
                 yield Found(
                     "budget-below-step",
                     ("budgets", unit),
-                    f"one call of `{transition.name}` takes {_said(unit, price(facts, transition, unit))}, "
-                    f"and a run has {_said(unit, limit)}",
+                    f"one call of `{transition.name}`{undoing} takes "
+                    f"{_said(unit, price(facts, transition, unit) + aside)}, and a run has {_said(unit, limit)}",
                     "raise the budget, or remove the transition",
                 )
 

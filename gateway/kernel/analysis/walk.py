@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.kernel.analysis.facts import Cell, Facts
+from gateway.kernel.globs import names
 from gateway.model.events import Effect
 from gateway.model.policy import Transition, micro
 
@@ -44,6 +45,22 @@ def _price(facts: Facts, transition: Transition, cell: Cell, unit: str) -> int:
             return micro(charge.cost if charge.cost is not None else cell.rule.cost)
         case _:
             return int(transition.approval is not None and facts.certain(transition.approval.when))
+
+
+def set_aside(facts: Facts, transition: Transition, unit: str) -> int:
+    """The least that such a call sets aside beside that, to be undone with."""
+    merged = any(transition.name in one.merges for one in facts.policy.transitions)
+    cells = facts.cells_of(transition)
+    if unit == "reviews" or not (transition.verify or merged) or any(Effect.READ in cell.effects for cell in cells):
+        return 0
+    undone = [transition.compensation or cell.rule.compensation for cell in cells]
+    return min((0 if one is None else _undoing(facts, one.tool, unit) for one in undone), default=0)
+
+
+def _undoing(facts: Facts, tool: str, unit: str) -> int:
+    """The most that any transition takes of a call of this tool, as far as that is certain."""
+    allowing = [one for one in facts.policy.transitions if not one.effect and any(names(p, tool) for p in one.tools)]
+    return max((_price(facts, one, cell, unit) for one in allowing for cell in facts.cells(tool)), default=0)
 
 
 def cheapest(facts: Facts, unit: str) -> Way | None:

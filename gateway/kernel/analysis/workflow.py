@@ -6,6 +6,7 @@ from gateway.kernel.analysis.expressions import needed_evidence
 from gateway.kernel.analysis.facts import Facts
 from gateway.kernel.analysis.found import Found, listed
 from gateway.kernel.analysis.patterns import covering
+from gateway.kernel.globs import names
 from gateway.model.events import Effect
 from gateway.model.flaws import Place
 from gateway.model.policy import Success, Transition
@@ -132,6 +133,8 @@ def _unauthorized(facts: Facts, place: int, transition: Transition) -> Found:
 
 
 def _after_end(facts: Facts, place: int, transition: Transition) -> Iterator[Found]:
+    if any(names(pattern, tool) for tool in facts.compensating for pattern in transition.tools):
+        return  # what is owed is undone before the run is over
     for at, source in enumerate(transition.sources):
         ends = facts.policy.phases[source].ends
         if ends is not None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from typing import TypeAlias
 
-from gateway.kernel.accounts import postings
+from gateway.kernel.accounts import held_back, postings
 from gateway.kernel.audit.breach import Breach, Step
 from gateway.model.account import Posting
 from gateway.model.canonical import Digest
@@ -69,7 +69,7 @@ class Together:
         yield from self._of_holds(step)
         for name, state in tracked.items():
             self._track(step.after, step.after.attempts[name], state)
-        for posting in postings(step.before, step.record.event):
+        for posting in (*postings(step.before, step.record.event), *held_back(step.before, step.after)):
             yield from self._post(step, posting)
         self._forget()
 

@@ -86,7 +86,8 @@ class Compensation(Part):
     """Its name as agents would call it."""
     arguments: dict[str, Any] = {}
     arguments_from: dict[str, Formula] = {}
-    """Further arguments, each as a CEL expression over `args` and `result` of the call that is to be undone."""
+    """Further arguments, each as a CEL expression over `args` and `result` of the call that is to be undone; `now` is
+    when that became necessary."""
 
 
 class ToolRule(Part):
@@ -122,7 +123,7 @@ class ToolRule(Part):
     reversible: Literal["yes", "compensate", "no"] | None = None
     """Inferred where not said: a read needs no undoing, `compensation` makes it `compensate`, all else cannot be."""
     compensation: Compensation | None = None
-    """The call that undoes it."""
+    """The call that undoes it, which the gateway makes when a transition's postcondition (`verify`) fails."""
     failures: dict[Failure, tuple[Expression, ...]] = {}
     """Kinds of its error answers, each by CEL over `result` and `args` of which all must hold; the first counts."""
     version: str | None = None

@@ -112,7 +112,11 @@ class Transition(Part):
     on: dict[Edge, Name] = {}
     """Failure edges: what went wrong, and the phase that the run is in then."""
     compensation: Compensation | None = None
-    """The call that undoes it, in place of the tool's own."""
+    """The call that undoes it, in place of the tool's own. The gateway makes it when the postcondition (`verify`) fails
+    or a merge of its effects is rejected; its charge is set aside with the call that it would undo."""
+    merges: tuple[Name, ...] = ()
+    """Transitions whose effects this one takes over for good. If a person rejects it, or its own postcondition fails,
+    what the run did under them is undone, the newest first."""
     approval: ApprovalRule | None = None
     """Asks a person before anything is sent."""
     mode: Mode | None = None

@@ -22,7 +22,7 @@ from gateway.model.run import Run
 from gateway.ports import Ledger, Logged
 from gateway.runtime.audit.lines import Line, Lines
 from gateway.runtime.audit.report import Cited, Report, Unreadable, Wanted
-from gateway.runtime.book import given_way, subject, tracked_as
+from gateway.runtime.book import given_way, subjects, tracked_as
 from gateway.runtime.explain import Kept, NotRecorded, again, differences, rules_in, same, stored_in, verdict_of
 from gateway.runtime.wire import ANY_DEPTH
 
@@ -138,12 +138,12 @@ class Walk:
         step = Step(before, record, after, await self._policy(before.policy))
         for breach in breaches(step):
             self._report.broken(breach)
-        name = subject(event)
-        tracked = {name: tracked_as(after.attempts[name])} if name is not None else {}
+        moved = subjects(after, event)
+        tracked = {name: tracked_as(after, after.attempts[name]) for name in moved}
         for breach in self._together.note(step, tracked, given_way(before, event)):
             self._report.broken(breach)
         if self._meanwhile:
-            self.moved |= {one for one in (name, given_way(before, event)) if one is not None}
+            self.moved |= {one for one in (*moved, given_way(before, event)) if one is not None}
         if isinstance(event, Replayed):
             await self._replayed(before, record, event)
         if self._wanted.judge:

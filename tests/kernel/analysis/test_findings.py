@@ -9,9 +9,10 @@ from gateway.model.flaws import Place
 from tests.kernel.analysis.shown_rules import RULES, Fields
 from tests.kernel.analysis.shown_runs import DO, PROVE, RUNS
 from tests.kernel.analysis.shown_tools import TOOLS
+from tests.kernel.analysis.shown_undo import UNDOING
 from tests.kernel.analysis.written import found, policy, rule, staged, told
 
-SHOWN = [*RULES, *TOOLS]
+SHOWN = [*RULES, *TOOLS, *UNDOING]
 
 
 def test_the_policies_that_the_others_differ_from_are_quiet() -> None:
