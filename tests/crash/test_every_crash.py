@@ -16,6 +16,7 @@ from tests.crash.ground import TOOLS, Ground
 from tests.crash.invariants import violations
 from tests.crash.outside import FAULTS
 from tests.crash.stories import told, wrong_with
+from tests.postgres_server import Server
 
 LIMIT_S = 100
 
@@ -71,10 +72,13 @@ async def test_whoever_settles_what_a_dead_one_left_may_die_of_it_too(fault: str
             assert (await wrong_with(new_memory(), "keyed", fault, at, number)) == [], f"died {passage} ({number})"
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[int], str]:
-    """Where the ledger of each telling is; one line for each kind of ledger."""
-    return {"sqlite": lambda number: f"sqlite:///{tmp_path / f'{number}.db'}"}[request.param]
+    """Where the ledger of each telling is."""
+    if request.param == "sqlite":
+        return lambda number: f"sqlite:///{tmp_path / f'{number}.db'}"
+    server: Server = request.getfixturevalue("postgres")
+    return lambda number: server.url(f"crash_{number + 1}_{tmp_path.name[-12:].lower()}")
 
 
 @pytest.mark.slow

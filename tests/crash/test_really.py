@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from tests.crash.processes import LIMIT_S, passages, round_of, together
+from tests.postgres_server import Server
 
 pytestmark = pytest.mark.slow
 
@@ -17,10 +18,13 @@ ROUNDS = 6
 """At how many of the passages a gateway dies here, evenly spread; the command dies at all."""
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
-    """Where the ledger of a round is; one line for each kind of ledger."""
-    return {"sqlite": lambda name: f"sqlite:///{tmp_path / name}.db"}[request.param]
+    """Where the ledger of a round is."""
+    if request.param == "sqlite":
+        return lambda name: f"sqlite:///{tmp_path / name}.db"
+    server: Server = request.getfixturevalue("postgres")
+    return lambda name: server.url(f"round_{name}_{tmp_path.name[-12:].lower()}")
 
 
 @pytest.mark.parametrize("http", [False, True])

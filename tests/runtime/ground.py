@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -59,6 +60,8 @@ def room(ground: Ground) -> None:
 
 def set_query_only(value: str) -> Callable[[Ground], None]:
     def do(ground: Ground) -> None:
+        while ground.db.in_transaction:  # a disk does not turn read-only between two statements of one
+            time.sleep(0.001)
         ground.db.execute(f"PRAGMA query_only = {value}")
 
     return do
