@@ -347,7 +347,7 @@ def weighed(case: Case, values: Activation) -> Iterator[Weighed]:
                 return
             continue
         lacking = sorted(set(transition.authority) - case.authority) if judged else []
-        stricter = next((one for one in barred if not as_strict(transition, one[0], case.tool)), None)
+        stricter = next((one for one in barred if not as_strict(transition, one[0], case.tool, case.rules)), None)
         if lacking:
             barred.append((transition, _lacks(case, lacking)))
             yield Weighed(transition, _lacks(case, lacking), met=True)

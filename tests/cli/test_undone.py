@@ -71,4 +71,4 @@ async def test_what_undoes_a_call_is_explained_as_that(tmp_path: Path) -> None:
     assert "1 call, 1 mutation, 0.5 cost, for `refund` to undo it with" in " ".join(told.split())
     told, _ = await run("explain", "--run", "run_1", "--seq", "6", "--ledger", address, COLUMNS="300")
     assert "set aside with `run_1.2`" in " ".join(told.split())
-    assert "to undo attempt `run_1.2`: allowed by transition `refund`" in " ".join(told.split())
+    assert "To undo attempt `run_1.2`: allowed by transition `refund`" in " ".join(told.split())

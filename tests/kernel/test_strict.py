@@ -24,6 +24,10 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "it costs more calls": ({}, {"charge": {"calls": 2}}),
     "it costs more mutations": ({}, {"charge": {"mutations": 2}}),
     "it reserves tokens": ({}, {"charge": {"tokens": 2}}),
+    "what undoes it must be paid as well": (
+        {"verify": "t"},
+        {"verify": "t", "compensation": {"tool": "write"}},
+    ),
     "it costs more": ({"charge": {"cost": 0.1}}, {"charge": {"cost": 0.2}}),
     "it refuses": ({"mode": "observe"}, {"mode": "enforce"}),
 }
@@ -35,10 +39,10 @@ def test_what_asks_for_more_is_as_strict_as_what_asks_for_less_and_not_the_other
     rules = world.rules(transitions=told, verifiers={"t": made.VERIFIER, "u": made.VERIFIER})
     lax, strict = rules.policy.transitions
     ruled = rules.ruled(TOOLS["pay"])
-    assert as_strict(strict, lax, ruled)
-    assert not as_strict(lax, strict, ruled)
-    assert as_strict(lax, lax, ruled)
-    assert as_strict(strict, strict, ruled)
+    assert as_strict(strict, lax, ruled, rules)
+    assert not as_strict(lax, strict, ruled, rules)
+    assert as_strict(lax, lax, ruled, rules)
+    assert as_strict(strict, strict, ruled, rules)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +58,10 @@ def test_of_two_that_ask_other_people_or_in_other_cases_neither_is(one: dict[str
     rules = world.rules(transitions=told)
     first, second = rules.policy.transitions
     ruled = rules.ruled(TOOLS["pay"])
-    assert (as_strict(first, second, ruled), as_strict(second, first, ruled)) == (False, False)
+    assert (as_strict(first, second, ruled, rules), as_strict(second, first, ruled, rules)) == (
+        False,
+        False,
+    )
 
 
 def test_each_transition_that_gives_way_says_to_which_and_why() -> None:
