@@ -247,12 +247,14 @@ def authority_of(case: Case) -> Step:
     lacking = sorted((needed | set(case.candidates[0].authority if case.candidates else ())) - held)
     if able or not lacking:
         return always("authority", inputs)
+    # Less authority never allows more: who had it might come to a transition that binds.
+    binding = any(not case.observes(one.mode) for one in case.candidates)
     return Refuse(
         _lacks(case, lacking),
         rule=case.candidates[0].name if case.candidates else None,
         inputs=inputs | {"lacking": lacking},
         final="authority" in case.rules.policy.stops.final_denials,
-        **_lenient(case),
+        **({"mode": "enforce"} if binding else _lenient(case)),
     )
 
 
@@ -326,9 +328,7 @@ def weighed(case: Case, values: Activation) -> Iterator[Weighed]:
                 return
             continue
         lacking = sorted(set(transition.authority) - case.authority) if judged else []
-        stricter = next(
-            (one for one in barred if not as_strict(transition, one[0], case.tool, case.rules.merged)), None
-        )
+        stricter = next((one for one in barred if not as_strict(transition, one[0], case.tool, case.rules)), None)
         if lacking:
             barred.append((transition, _lacks(case, lacking)))
             yield Weighed(transition, _lacks(case, lacking), met=True)

@@ -45,7 +45,7 @@ from gateway.model.events import (
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key, KeySource
 from gateway.model.record import Record
-from gateway.model.run import UNSETTLED, Approval, Attempt, Evidence, Intent, Run, RunState, changed
+from gateway.model.run import UNSETTLED, Approval, Attempt, AttemptState, Evidence, Intent, Run, RunState, changed
 
 
 class CorruptLedger(Exception):
@@ -293,6 +293,10 @@ def _use_up(run: Run, approval_id: str | None, attempt: str) -> Run:
     return run._replace(approvals=run.approvals.insert(approval_id, replace(approval, used_by=attempt)))
 
 
+_FREED = frozenset({AttemptState.REFUTED, AttemptState.ABANDONED})
+"""States in which an attempt's key is free, and after which its answer may still come."""
+
+
 def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
     attempt = _attempt(run, record, event.attempt)
     run = run._replace(spent=plus(run.spent, settled_charge(attempt, event), 1))
@@ -309,6 +313,10 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
         source=event.source,
         says=event.reason or "",
     )
+    if attempt.intent.key is not None and attempt.state in _FREED:
+        # It happened after all: who sends its key again must not make a second one of it.
+        name = joined(attempt.intent.tool, attempt.intent.key.source, attempt.intent.key.value)
+        run = run if name in run.keys else run._replace(keys=run.keys.insert(name, attempt.id))
     if not event.is_error:
         return run
     return _failed(run, joined("error", attempt.intent.tool, attempt.intent.arguments, event.result or ""))

@@ -1,6 +1,6 @@
 """(transition, other, tool) -> whether the one asks no less of a call than the other."""
 
-from gateway.kernel.rules import Ruled
+from gateway.kernel.rules import Ruled, Rules
 from gateway.kernel.undo import compensation
 from gateway.model.policy import ApprovalRule, Transition
 
@@ -8,19 +8,19 @@ _RETRY = ("any", "unsent", "never")
 """From the laxest on."""
 
 
-def as_strict(one: Transition, other: Transition, tool: Ruled, merged: frozenset[str]) -> bool:
+def as_strict(one: Transition, other: Transition, tool: Ruled, rules: Rules) -> bool:
     """Whether whatever may be done under the one might be done under the other, by whoever has the authority for both.
 
-    Its conditions are not compared: they are judged before this is asked. `merged` are the transitions whose effects
-    another one takes over: what is set aside for a compensation must be paid as well.
+    Its conditions are not compared: they are judged before this is asked. What is set aside for a compensation must be
+    paid as well.
     """
     taken, other_taken = vars(tool.charge(one)), vars(tool.charge(other))
-    other_undone = compensation(tool, other, merged)
+    other_undone = compensation(tool, other, rules.merged)
     return (
         (one.mode != "observe" or other.mode == "observe")
         and set(one.preconditions) >= set(other.preconditions)
         and all(taken[unit] >= amount for unit, amount in other_taken.items())
-        and (other_undone is None or compensation(tool, one, merged) == other_undone)
+        and (other_undone is None or compensation(tool, one, rules.merged) == other_undone)
         and _RETRY.index(one.retry) >= _RETRY.index(other.retry)
         and (other.max_attempts is None or (one.max_attempts is not None and one.max_attempts <= other.max_attempts))
         and (other.approval is None or (one.approval is not None and _asks_no_less(one.approval, other.approval)))

@@ -93,8 +93,10 @@ class Carrier:
 
     async def carry(
         self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller | None, flight: Flight
-    ) -> tuple[Answer, Run, Rules]:
+    ) -> tuple[Answer | None, Run, Rules]:
         """Dispatch once, record the answer, verify it. The intent, or the next round of it, is on disk.
+
+        The answer is None where another one is recorded: only that one is told.
 
         Without a caller it is the gateway's own: recovery that sends it again, or what undoes another call.
 
@@ -107,13 +109,13 @@ class Carrier:
             elapsed = self._clock.monotonic() - started
             answered = Answered(proposal.run, name, answer, tool, proposal.arguments, elapsed)
             try:
-                run, rules = await self._take(answered)
+                run, rules, recorded = await self._take(answered)
             except LedgerUnavailable as error:
                 self._keep(answered)
                 raise Unrecorded(str(error)) from error
         finally:
             self.open.pop(name, None)
-        return answer, run, rules
+        return answer if recorded else None, run, rules
 
     async def _dispatch(self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller | None) -> Answer:
         loop = asyncio.get_running_loop()
@@ -147,15 +149,16 @@ class Carrier:
             trace.answered(span, answer)
         return answer
 
-    async def _take(self, answered: Answered) -> tuple[Run, Rules]:
-        """The answer is recorded, and verified if its transition names a verifier.
+    async def _take(self, answered: Answered) -> tuple[Run, Rules, bool]:
+        """The answer is recorded, and verified if its transition names a verifier; whether it was, or another one had
+        been before.
 
         Raises: LedgerUnavailable.
         """
-        run, rules = await self._receive(answered)
-        return await self._verify(run, rules, answered.attempt, answered.arguments)
+        run, rules, recorded = await self._receive(answered)
+        return *await self._verify(run, rules, answered.attempt, answered.arguments), recorded
 
-    async def _receive(self, answered: Answered) -> tuple[Run, Rules]:
+    async def _receive(self, answered: Answered) -> tuple[Run, Rules, bool]:
         cited, payloads = stored(answered.answer, self._ledger.salt)
         schema = answered.tool.definition.get("outputSchema")
 
@@ -176,8 +179,10 @@ class Carrier:
                 failure=failure,
             )
 
-        _, run, rules = await self._book.transact(answered.run, received, payloads)
-        return run, rules
+        events, run, rules = await self._book.transact(answered.run, received, payloads)
+        if not events:
+            run = await self._book.durable_state_of(answered.run, answered.attempt)
+        return run, rules, bool(events)
 
     def _heed(self, run: Run, attempt_id: str) -> None:
         """What is to be undone now is, by a task of its own, where nobody carries the attempt who will see to it."""

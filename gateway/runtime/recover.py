@@ -68,7 +68,7 @@ class Recovery:
                 if count := await self.sweep():
                     _LOG.info("settled %d attempts that were left open", count)
             except LedgerUnavailable as error:
-                _LOG.warning("recovery waits for the ledger: %s", error)
+                self._book.health.refused(str(error))  # which says it once
             await self._clock.sleep(self._book.options.lease_s)
 
     async def sweep(self) -> int:

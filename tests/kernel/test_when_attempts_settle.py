@@ -5,7 +5,19 @@ from datetime import timedelta
 from gateway.model.events import AttemptResent
 from gateway.model.run import AttemptState
 from tests import world
-from tests.kernel.test_what_events_change import NOW, RESUMED, SUSPENDED, UNKNOWN, VERDICT, changed, sent
+from tests.kernel.test_decide import receipt
+from tests.kernel.test_what_events_change import (
+    NOW,
+    RECEIPT,
+    REFUTED,
+    RESUMED,
+    SUSPENDED,
+    UNKNOWN,
+    VERDICT,
+    _intent,
+    changed,
+    sent,
+)
 
 
 def test_what_was_fed_later_may_act_later_and_never_less_long() -> None:
@@ -28,3 +40,11 @@ def test_what_is_sent_again_makes_evidence_stale_as_a_new_write_does() -> None:
     assert told["wrote"] == {"write": (4, 0)}
     assert told["reported_tokens"] == 7
     assert set(told) == {"attempts", "unsettled", "wrote", "reported_tokens"}
+
+
+def test_what_happened_after_all_has_its_key_again_unless_another_call_has_it_by_now() -> None:
+    refuted = sent(UNKNOWN, REFUTED)
+    assert not refuted.keys
+    assert dict(world.after(refuted, receipt(**RECEIPT)).keys) == dict(sent().keys)
+    again = world.after(refuted, _intent(refuted, world.rules(), attempt="run_1.5"))
+    assert dict(world.after(again, receipt(**RECEIPT)).keys) == dict(again.keys)

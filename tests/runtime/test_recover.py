@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from gateway.kernel.approve import resolve
 from gateway.model.events import AttemptQueried, AttemptRefuted, AttemptResent, ReceiptRecorded
 from gateway.model.run import AttemptState
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import Dispatch
 from tests import world
-from tests.runtime.house import House, approve, house, outcome
+from tests.runtime.house import ME, House, approve, house, outcome
 from tests.runtime.test_explain import judged_again
 
 LOOK = {
@@ -369,3 +370,29 @@ async def test_a_call_that_was_held_up_before_it_could_be_sent_has_less_time_or_
             sent = [one for one in it.upstreams.sent if one.arguments == {"takes": takes_s}]
             assert [one.timeout_s for one in sent] == ([] if left_s is None else [left_s])
             assert outcome(shown) == ("upstream_unavailable" if left_s is None else "result")
+
+
+async def test_who_slept_through_what_a_person_said_tells_that_and_not_the_answer_in_hand() -> None:
+    ledger, clock, upstreams = MemoryLedger(), world.ToldClock(), world.ScriptedUpstreams()
+    upstreams.offer(world.tool("read", read=True), world.tool("write"))
+    go = asyncio.Event()
+
+    async def slow(_: Dispatch) -> Answer:
+        await go.wait()
+        return world.ok("at last")
+
+    upstreams.will("write", slow)
+    async with house(ledger, "asleep", upstreams, clock) as asleep, house(ledger, "b", upstreams, clock) as b:
+        calling = asyncio.ensure_future(asleep.call("write", TO))
+        await asleep.settle()
+        for _ in range(2):
+            await b.recovery.sweep()
+            clock.tell(16)
+        clock.tell(90)
+        await b.book.say(
+            "run_1", lambda run, _, now: resolve(run, "run_1.2", happened=True, by=ME, reason="seen", now=now)
+        )
+        go.set()
+        told = (await calling).refusal
+        assert told is not None
+        assert (told.outcome, told.executed, told.evidence[0].says) == ("held", True, "seen")
