@@ -127,7 +127,7 @@ def measured(stack: ExitStack, rounds: int, calls: int) -> tuple[Told, Mapping[s
     figures, failures = compared(cells(proxy, targets), rounds, until, lambda: disk.extend(ground.disk_ms()))
     disk += ground.disk_ms()
     sizes = [grown(ground, "many", 100, calls, until), grown(ground, "long", None, calls, until)]
-    failures |= {f"memory, {size.load}": size.failures for size in sizes if size.failures}
+    failures |= {f"memory, {size.load}": [*size.failures] for size in sizes if size.failures}
     print(f"measured on core {ground.core}, load and upstream on {ground.load_core},", file=sys.stderr, end=" ")
     print(f"PostgreSQL on {ground.server_core}, a second gateway on {ground.second_core}", file=sys.stderr)
     alone = len({ground.core, ground.load_core, ground.server_core, ground.second_core}) == 4

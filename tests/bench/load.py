@@ -53,11 +53,10 @@ def calls(tool: str, a_run: int | None = None) -> Iterator[Call]:
     params = {"name": tool, "arguments": {"text": "@TEXT"}, "_meta": meta}
     whole = {"jsonrpc": "2.0", "id": "@ID", "method": "tools/call", "params": params}
     words = json.dumps(whole, separators=(",", ":")).replace('"@ID"', "%d").replace("@TEXT", "%b").encode()
+    template = words
     for made in itertools.count():
         if a_run is not None and made % a_run == 0:
             template = words.replace(b"@RUN", b"conversation-%d" % next(_ids))
-        elif made == 0:
-            template = words
         number = next(_ids)
         text = b"call %d %b" % (number, _FILLING)
         yield Call(number, template % (number, text), _SAID[tool] or text)

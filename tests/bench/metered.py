@@ -45,7 +45,7 @@ def metered(delay_s: float, arguments: list[str]) -> None:
         _opened.append(ledger)
         return ledger
 
-    gateway.app.open_ledger = opened
+    vars(gateway.app)["open_ledger"] = opened
     Thread(target=_tell, daemon=True).start()
     sys.argv = ["counterfoil", *arguments]
     main()

@@ -159,7 +159,7 @@ def envoy_command(program: str, folder: Path, port: int, upstream: int) -> list[
 def py_spy() -> str | None:
     """The profiler, if there is one."""
     programs = _environment("fastmcp", FASTMCP, PY_SPY)
-    return shutil.which("py-spy") or (programs and shutil.which("py-spy", path=str(programs)))
+    return shutil.which("py-spy") or (None if programs is None else shutil.which("py-spy", path=str(programs)))
 
 
 def _environment(name: str, *packages: str) -> Path | None:
