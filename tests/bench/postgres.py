@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import replace
 
 import asyncpg
-from tests.postgres_server import Server, running
 
 from tests.bench.ground import Ground, Target
 from tests.bench.processes import on_core
+from tests.postgres_server import Server, running
 
 
 class Databases:

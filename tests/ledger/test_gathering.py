@@ -2,14 +2,14 @@
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import anyio
 import pytest
 
-from gateway.outbound.ledger import SqliteLedger, open_sqlite
+from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.gathering import LINGER_S, Gathering
-from gateway.ports import LedgerUnavailable
+from gateway.ports import Ledger, LedgerUnavailable
+from tests.ledger.conftest import Grouped
 from tests.ledger.making import Line, small
 
 pytestmark = pytest.mark.anyio
@@ -99,32 +99,32 @@ async def test_what_waits_is_handed_on_once_at_the_end(gathering: Gathering[str]
 # --- over a ledger ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_delivery_costs_no_commit_where_a_call_follows(sqlite: SqliteLedger) -> None:
-    line = Line("run_a")
-    before = sqlite.commits
+async def test_a_delivery_costs_no_commit_where_a_call_follows(grouped: Grouped) -> None:
+    line, ledger = Line("run_a"), grouped.ledger
+    before = ledger.commits
     with anyio.fail_after(LIMIT_S):
-        unhurried = asyncio.ensure_future(sqlite.append(replace(line.step(small("1")), unhurried=True)))
+        unhurried = asyncio.ensure_future(ledger.append(replace(line.step(small("1")), unhurried=True)))
         await asyncio.sleep(0)
-        await sqlite.append(line.step(small("2")))
+        await ledger.append(line.step(small("2")))
         await unhurried
-    assert sqlite.commits == before + 1
-    assert [record.seq for record, _ in await sqlite.read("run_a")] == [1, 2]
+    assert ledger.commits == before + 1
+    assert [record.seq for record, _ in await ledger.read("run_a")] == [1, 2]
 
 
-async def test_a_delivery_that_nothing_follows_is_durable_a_moment_later(sqlite: SqliteLedger) -> None:
+async def test_a_delivery_that_nothing_follows_is_durable_a_moment_later(shared: Ledger) -> None:
     with anyio.fail_after(LIMIT_S):
-        await sqlite.append(replace(Line("run_a").step(small("1")), unhurried=True))
-    assert len(await sqlite.read("run_a")) == 1
+        await shared.append(replace(Line("run_a").step(small("1")), unhurried=True))
+    assert len(await shared.read("run_a")) == 1
 
 
-async def test_a_ledger_that_closes_stores_what_still_waits_for_company(path: Path) -> None:
-    ledger = await open_sqlite(path)
+async def test_a_ledger_that_closes_stores_what_still_waits_for_company(url: str) -> None:
+    ledger = await open_ledger(url)
     lingering = asyncio.ensure_future(ledger.append(replace(Line("run_a").step(small("1")), unhurried=True)))
     await asyncio.sleep(0)
     with anyio.fail_after(LIMIT_S):
         await ledger.close()
         await lingering
-    again = await open_sqlite(path)
+    again = await open_ledger(url)
     assert len(await again.read("run_a")) == 1
     await again.close()
     with pytest.raises(LedgerUnavailable):
