@@ -29,17 +29,23 @@ SLOW_SQLITE = "gateway, SQLite, commits +5 ms"
 SLOW_POSTGRES = "gateway, PostgreSQL, +5 ms"
 SLOW_TWO = "two gateways, PostgreSQL, +5 ms"
 
-SOME_APART, MANY_APART, TWICE_APART = (Load("echo", at_once, FOR_EVER) for at_once in (16, 64, 128))
+FEW_APART, TWICE_FEW, SOME_APART, MANY_APART, TWICE_MANY = (
+    Load("echo", at_once, FOR_EVER) for at_once in (4, 8, 16, 64, 128)
+)
 
 LOADS: Mapping[Load, Sequence[str]] = {
     ALONE: (DIRECT, "nginx", ENVOY, DURABLE, POSTGRES),
     SOME: (DIRECT, "nginx", ENVOY, DURABLE, POSTGRES),
     MANY: (DIRECT, "nginx", ENVOY, DURABLE, POSTGRES, SLOW_SQLITE),
     SOME_APART: (DURABLE, POSTGRES),
-    MANY_APART: (DURABLE, POSTGRES, SLOW_SQLITE, SLOW_POSTGRES),
-    TWICE_APART: (POSTGRES, TWO, SLOW_POSTGRES, SLOW_TWO),
+    MANY_APART: (DURABLE, POSTGRES, SLOW_SQLITE),
+    TWICE_MANY: (POSTGRES, TWO),
+    FEW_APART: (SLOW_POSTGRES,),
+    TWICE_FEW: (SLOW_POSTGRES, SLOW_TWO),
 }
-"""Who is measured under each load. Two gateways have as many clients each as one has."""
+"""Who is measured under each load. Two gateways have as many clients each as one has. With slow commits they have few,
+so that they wait for the disk, and not for one another's processor where they share one.
+"""
 
 COMMITS = {ALONE: 2.0, SOME: 0.30, MANY: 0.10, SOME_APART: 0.30, MANY_APART: 0.10}
 
@@ -106,10 +112,10 @@ def _of_postgres(told: Told) -> Iterator[Goal]:
     for load in (MANY, MANY_APART):
         ratio = median(kept, told.of(POSTGRES, load), told.of(DURABLE, load))
         yield Goal(f"{load}: throughput on PostgreSQL / on SQLite", ratio, 0.85)
-    ratio = median(kept, told.of(SLOW_TWO, TWICE_APART), told.of(SLOW_POSTGRES, MANY_APART))
-    yield Goal("+5 ms: two gateways, 64 clients each / one with 64", ratio, 1.7)
+    ratio = median(kept, told.of(SLOW_TWO, TWICE_FEW), told.of(SLOW_POSTGRES, FEW_APART))
+    yield Goal("+5 ms: two gateways, 4 clients each / one with 4", ratio, 1.7)
     if told.alone:
-        ratio = median(kept, told.of(TWO, TWICE_APART), told.of(POSTGRES, MANY_APART))
+        ratio = median(kept, told.of(TWO, TWICE_MANY), told.of(POSTGRES, MANY_APART))
         yield Goal("two gateways, 64 clients each / one with 64", ratio, 1.7)
 
 
@@ -129,16 +135,17 @@ def asides(told: Told) -> Iterator[str]:
 
 def _of_many_gateways(told: Told) -> Iterator[str]:
     one, two, same = (
-        told.of(name, load) for name, load in ((POSTGRES, MANY_APART), (TWO, TWICE_APART), (POSTGRES, TWICE_APART))
+        told.of(name, load) for name, load in ((POSTGRES, MANY_APART), (TWO, TWICE_MANY), (POSTGRES, TWICE_MANY))
     )
     if not told.alone:
         ratio = median(kept, two, one)
-        yield f"two gateways on the core of one: {ratio:.2f} x, which proves nothing; with four cores it would"
-    yield f"two gateways / one with all 128 clients: {median(kept, two, same):.2f} x"
-    slow, slow_same = told.of(SLOW_TWO, TWICE_APART), told.of(SLOW_POSTGRES, TWICE_APART)
-    yield f"+5 ms: two gateways / one with all 128 clients: {median(kept, slow, slow_same):.2f} x"
+        yield f"two gateways on the core of one: {ratio:.2f} x, WHICH SAYS NOTHING OF TWO WITH A CORE EACH: their goal"
+        yield "is not judged here; with four cores it would be"
+    yield f"two gateways, 64 clients each / one with all 128: {median(kept, two, same):.2f} x"
+    slow, slow_same = told.of(SLOW_TWO, TWICE_FEW), told.of(SLOW_POSTGRES, TWICE_FEW)
+    yield f"+5 ms: two gateways, 4 clients each / one with all 8: {median(kept, slow, slow_same):.2f} x"
     ours, theirs = (median(attrgetter(of), one) for of in ("cpu_us", "server_cpu_us"))
     yield (
         f"calls for each second of a processor: gateway {1e6 / ours:,.0f}, PostgreSQL {1e6 / theirs:,.0f}; "
-        f"so {ours / theirs:.1f} gateways on a core each keep one core of the server busy"
+        f"so {ours / theirs:.1f} gateways with a core each keep one core of the server busy"
     )
