@@ -76,6 +76,8 @@ class Append:
     """Attempts that are settled."""
     postings: Sequence[Posting] = ()
     """What the step takes from accounts and gives back to them, in this order. It needs a record that says why."""
+    unhurried: bool = False
+    """Nobody waits for it: it is written with what comes after it, or by itself a moment later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,12 +126,13 @@ class Book:
         return (await self.transact(run_id, lost, {}))[1]
 
     async def transact(
-        self, run_id: str, step: Step, payloads: Mapping[Digest, bytes]
+        self, run_id: str, step: Step, payloads: Mapping[Digest, bytes], *, unhurried: bool = False
     ) -> tuple[Sequence[Event], Run, Rules]:
         """What the step made of the run's latest state, durable, with the stop that follows from it.
 
         The step is decided against state that includes appends still queued, without an await between; nobody is
         answered before the group is on disk. On a conflict it is decided afresh: deciding is pure and free.
+        `unhurried` as in `Append`.
 
         Raises: Occupied, Exhausted, LedgerUnavailable, and what the step raises.
         """
@@ -160,7 +161,7 @@ class Book:
                     {**payloads, rules.digest: self.policies.texts[rules.digest]},
                 )
             try:
-                await self._append(Append(run_id, expected, records, cited, track, untrack, postings))
+                await self._append(Append(run_id, expected, records, cited, track, untrack, postings, unhurried))
             except Conflict:
                 self._heads.drop(run_id, head)
             except BaseException:

@@ -52,7 +52,7 @@ class Deliveries:
 
         names = dict.fromkeys(self._delivered.pop(run_id))
         try:
-            await self._book.transact(run_id, noted, {})
+            await self._book.transact(run_id, noted, {}, unhurried=True)
         except LedgerUnavailable as error:
             _LOG.warning("the delivery of %s is not recorded: %s", ", ".join(names), error)
 

@@ -12,7 +12,13 @@ TOP = 30
 EVERYWHERE = 0.98
 """Of what is on so many stacks as that, nothing is learnt."""
 
-WAITS = frozenset({"Condition.wait (threading.py)"})
+WAITS = frozenset(
+    {
+        "Condition.wait (threading.py)",
+        "_worker (concurrent/futures/thread.py)",
+        "Writer._take (gateway/outbound/ledger/writer.py)",
+    }
+)
 """Where a thread has nothing to do, which py-spy takes for work."""
 
 _FRAME = re.compile(r"(?P<function>.+) \((?P<file>[^():]+)(:\d+)?\)")

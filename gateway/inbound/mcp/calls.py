@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from mcp.shared.inbound import validate_mcp_param_headers
-
 from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import Asking
 from gateway.inbound.mcp.callers import LegacyCaller, ModernCaller
@@ -21,6 +19,7 @@ from gateway.model.answer import Shown
 from gateway.model.canonical import digest
 from gateway.model.events import Outcome
 from gateway.model.proposal import Proposal, Resume
+from gateway.outbound.upstream.sdk import validate_mcp_param_headers
 from gateway.ports import LedgerUnavailable, NoSuchRun
 
 

@@ -10,14 +10,6 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeGuard
 
-from mcp.shared.inbound import (
-    MCP_METHOD_HEADER,
-    MCP_NAME_HEADER,
-    MCP_PARAM_HEADER_PREFIX,
-    MCP_PROTOCOL_VERSION_HEADER,
-    NAME_BEARING_METHODS,
-    decode_header_value,
-)
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.jsonrpc import (
     HEADER_MISMATCH,
@@ -29,6 +21,14 @@ from mcp_types.jsonrpc import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from gateway.model.canonical import JsonObject, NotStrictJson, parse
+from gateway.outbound.upstream.sdk import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PARAM_HEADER_PREFIX,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    decode_header_value,
+)
 
 MAX_KEYS = 10_000
 """Keys in one message; real calls have dozens."""

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS, MCP_PROTOCOL_VERSION_HEADER
 from mcp_types.jsonrpc import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
@@ -39,6 +38,7 @@ from gateway.inbound.mcp.tokens import RunToken
 from gateway.model.answer import Shown
 from gateway.model.canonical import JsonObject
 from gateway.model.principal import Principal
+from gateway.outbound.upstream.sdk import ERROR_CODE_HTTP_STATUS, MCP_PROTOCOL_VERSION_HEADER
 
 _LOG = logging.getLogger("counterfoil.inbound")
 

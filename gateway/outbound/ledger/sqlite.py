@@ -129,7 +129,7 @@ class SqliteLedger:
 
         Raises: Conflict, Occupied, Exhausted, LedgerUnavailable; ValueError for what is no step of the run.
         """
-        await self._writer.run(partial(_append, step, entries(step)))
+        await self._writer.run(partial(_append, step, entries(step)), unhurried=step.unhurried)
 
     async def read(self, run: str, after: int = 0, *, limit: int | None = None) -> Sequence[tuple[Record, bytes]]:
         """As `Ledger.read`."""

@@ -1,7 +1,6 @@
 """The one thread that writes: it takes all that is queued, commits it as one group, and wakes who waits.
 
-No timer: while one group is on its way to the disk the next one gathers, so a lone step never waits
-and a crowd shares its fsyncs.
+While one group is on its way to the disk the next one gathers, and a crowd shares its fsyncs (`gathering.py`).
 """
 
 import asyncio
@@ -15,6 +14,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from gateway.outbound.ledger.file import Watch
+from gateway.outbound.ledger.gathering import Gathering
 from gateway.outbound.ledger.group import GroupCommit, Work
 from gateway.outbound.ledger.jobs import Job, fail, settle, succeed
 from gateway.ports import LedgerUnavailable
@@ -41,7 +41,8 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[Opened] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._queue: SimpleQueue[Job[Work] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Sequence[Job[Work]]] = SimpleQueue()
+        self._gathering = Gathering[Job[Work]](self._queue.put)
         self._group: GroupCommit | None = None
         self._closing = False
         self._last = False
@@ -60,17 +61,18 @@ class Writer:
         """
         return await asyncio.shield(self._opened)
 
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def run(self, work: Callable[[sqlite3.Connection], T], *, unhurried: bool = False) -> T:
         """What `work` returned, durably. Works are run in the order of the calls, also when several wait.
 
-        A caller that is cancelled no longer waits, but its work is done all the same.
+        A caller that is cancelled no longer waits, but its work is done all the same. What is `unhurried` is done with
+        what comes after it, or by itself a moment later.
 
         Raises: what `work` raised, or LedgerUnavailable.
         """
         if self._closing:
             raise LedgerUnavailable("the ledger is closed")
         done: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(Job(work, done))
+        self._gathering.add(Job(work, done), unhurried=unhurried)
         return await done
 
     def condemn(self, failure: LedgerUnavailable) -> None:
@@ -82,7 +84,8 @@ class Writer:
         """All that was queued is done, the connection closed and the thread at its end."""
         if not self._closing:
             self._closing = True
-            self._queue.put(None)
+            self._gathering.hand_on()
+            self._queue.put(())
         await asyncio.shield(self._ended)
 
     def _live(self) -> None:
@@ -100,13 +103,13 @@ class Writer:
             self._tell(succeed, self._ended, None)
 
     def _take(self) -> Sequence[Job[Work]]:
-        """All that is queued, at least one; none when the queue was closed before them."""
+        """All that was handed on, at least one; none when the queue was closed before them."""
         group: list[Job[Work]] = []
-        job = None if self._last else self._queue.get()
-        while job is not None:
-            group.append(job)
+        more = () if self._last else self._queue.get()
+        while more:
+            group += more
             try:
-                job = self._queue.get_nowait()
+                more = self._queue.get_nowait()
             except Empty:
                 return group
         self._last = True

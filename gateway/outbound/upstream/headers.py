@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mcp.shared.inbound import (
+from gateway.outbound.upstream.negotiate import MODERN
+from gateway.outbound.upstream.sdk import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
     MCP_PROTOCOL_VERSION_HEADER,
@@ -12,8 +13,6 @@ from mcp.shared.inbound import (
     mcp_param_headers,
     x_mcp_header_map,
 )
-
-from gateway.outbound.upstream.negotiate import MODERN
 from gateway.outbound.upstream.wire import Ask
 
 SESSION = "mcp-session-id"

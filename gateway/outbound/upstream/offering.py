@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from mcp.shared.inbound import x_mcp_header_map
-
 from gateway.model.canonical import JsonObject, dump
 from gateway.model.offer import CAPABILITY, KINDS, Kind, Listed
 from gateway.model.tool import Tool
 from gateway.outbound.upstream.link import Link
 from gateway.outbound.upstream.naming import Addresses, Names, Template, address_all, app_addresses, name_all
+from gateway.outbound.upstream.sdk import x_mcp_header_map
 
 _LOG = logging.getLogger("counterfoil.upstream")
 

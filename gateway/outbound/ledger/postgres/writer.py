@@ -1,7 +1,7 @@
 """The one task that writes: it takes all that is queued, commits it as one group, and tells who waits.
 
-No timer: while one group is on its way to the server the next one gathers, so a lone step never waits and a crowd
-shares its round trips and its flushes.
+While one group is on its way to the server the next one gathers, and a crowd shares its round trips and its flushes
+(`gathering.py`).
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from gateway.outbound.ledger.gathering import Gathering
 from gateway.outbound.ledger.jobs import Job, settle
 from gateway.outbound.ledger.postgres.connections import Line
 from gateway.outbound.ledger.postgres.group import Appending, GroupCommit, Work
@@ -29,6 +30,7 @@ class Writer:
         self._line = line
         self._queue: deque[Job[Work]] = deque()
         self._come = asyncio.Event()
+        self._gathering = Gathering[Job[Work]](self._put)
         self._closing = False
         self._task = asyncio.ensure_future(self._live())
 
@@ -37,23 +39,28 @@ class Writer:
         """As `GroupCommit.commits`."""
         return self._group.commits
 
-    async def run(self, work: Work) -> Any:
+    async def run(self, work: Work, *, unhurried: bool = False) -> Any:
         """What became of the work, durably. Works are done in the order of the calls, also when several wait.
 
-        A caller that is cancelled no longer waits, but its work is done all the same.
+        A caller that is cancelled no longer waits, but its work is done all the same. What is `unhurried` is done with
+        what comes after it, or by itself a moment later.
 
         Raises: what the work raised, or LedgerUnavailable.
         """
         if self._closing or self._task.done():
             raise LedgerUnavailable("the ledger is closed")
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._queue.append(Job(work, done))
-        self._come.set()
+        self._gathering.add(Job(work, done), unhurried=unhurried)
         return await done
+
+    def _put(self, jobs: Sequence[Job[Work]]) -> None:
+        self._queue.extend(jobs)
+        self._come.set()
 
     async def close(self) -> None:
         """All that was queued is done, and the connection closed."""
         self._closing = True
+        self._gathering.hand_on()
         self._come.set()
         await asyncio.shield(self._task)
 
@@ -66,6 +73,7 @@ class Writer:
             await self._line.close()
         finally:
             # Only if we were cancelled, with the event loop: whoever still waits must not wait for ever.
+            self._gathering.hand_on()
             for job in (*group, *self._queue):
                 job.error = job.error or LedgerUnavailable("the ledger is closed")
             settle((*group, *self._queue))
