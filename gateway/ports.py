@@ -312,6 +312,9 @@ class Dispatch:
     heed_loss: bool = False
     """Whether a caller who is gone without having cancelled (`Withdrawal.gone` without `said`) ends the call too:
     so for reads. A write that was begun is finished and recorded."""
+    left_s: Callable[[], float] | None = None
+    """How long it may still take, in seconds, whatever has held us up since it was decided; from 0 on not a byte of it
+    may be sent: others may have settled by then that it never was."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Further params of a next round: `inputResponses`, `requestState` [MCP 2026-07-28]."""
 

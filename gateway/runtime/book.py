@@ -250,9 +250,14 @@ class Book:
         """Whether the records are in the ledger; False as well where it cannot say."""
         try:
             stored = await self.ledger.read(append.run, append.expected[0], limit=len(append.records))
+            if [body for _, body in stored] != [encode(one) for one in append.records]:
+                return False
+            # It can be read, and perhaps only here: a server may show what its standby does not have yet. What is
+            # written after it and is durable has it before itself.
+            await self.ledger.touch(store=True)
         except LedgerUnavailable:
             return False  # what the append met with says more
-        return [body for _, body in stored] == [encode(one) for one in append.records]
+        return True
 
 
 def tracked_as(run: Run, attempt: Attempt) -> str | None:

@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -17,18 +16,17 @@ from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.registry import is_pinned
 from gateway.kernel.rules import Rules
 from gateway.kernel.verify import failure_of, judged, observe, probe_arguments, question, settle
-from gateway.model.answer import Shown
 from gateway.model.canonical import Digest, parse
-from gateway.model.events import Effect, Event
+from gateway.model.events import AttemptResent, AttemptResumed, Effect, Event, IntentRecorded
 from gateway.model.policy import Verifier
-from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, Run
 from gateway.model.tool import Answer, NotSent, Tool
-from gateway.ports import Caller, Conflict, Dispatch, LedgerUnavailable, Upstreams, Withdrawal
+from gateway.ports import Caller, Conflict, Dispatch, LedgerUnavailable, Upstreams
 from gateway.runtime import trace
 from gateway.runtime.book import Book
+from gateway.runtime.flight import Answered, Flight, Moment, Unrecorded
 from gateway.runtime.leases import Leases
 from gateway.runtime.wire import keyed, stored
 
@@ -39,34 +37,6 @@ LAST_WORDS_S = 1.0
 
 FIRST_PAUSE_S = 0.2
 """Between the first tries to record an answer; later ones wait twice as long each, up to 5 s."""
-
-
-@dataclass(slots=True, eq=False)
-class Flight:
-    """A call under way here."""
-
-    run: str
-    principal: Principal
-    withdrawal: Withdrawal
-    attempt: str | None = None
-    """None until its intent is on disk."""
-    ended: "asyncio.Task[Shown] | None" = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An answer in hand, with what is needed to record it."""
-
-    run: str
-    attempt: str
-    answer: Answer
-    tool: Tool
-    arguments: Mapping[str, Any]
-    elapsed_s: float
-
-
-class Unrecorded(LedgerUnavailable):
-    """The call was sent and has its answer, which the ledger does not take now; it is kept until it does."""
 
 
 class Carrier:
@@ -82,6 +52,8 @@ class Carrier:
         self.leases = Leases(book.clock, book.options.owner, book.options.lease_s)
         self._working: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.decided: dict[str, Moment] = {}
+        """When calls that are about to be sent were decided, by attempt id."""
         self.open: dict[str, Flight] = {}
         """Calls under way, by attempt id."""
         self.kept: dict[str, Answered] = {}
@@ -117,13 +89,27 @@ class Carrier:
             self.open.pop(name, None)
         return answer if recorded else None, run, rules
 
+    def note(self, events: Sequence[Event], decided: Moment) -> None:
+        """What is about to be sent was decided then."""
+        for event in events[:1]:
+            if isinstance(event, IntentRecorded | AttemptResumed | AttemptResent):
+                self.decided[event.attempt] = decided
+
+    def moment(self) -> Moment:
+        """Now."""
+        return Moment(self._clock.monotonic(), self._clock.now())
+
     async def _dispatch(self, proposal: Proposal, tool: Tool, attempt: Attempt, caller: Caller | None) -> Answer:
         loop = asyncio.get_running_loop()
         begun = self._clock.monotonic()
-        # INVARIANT: what is sent is answered or given up within `timeout_s` of its record: `settles_at` hangs on it.
-        held_s = max(0.0, self._clock.now() - (attempt.sent_at or attempt.at).timestamp())
-        if held_s >= attempt.intent.timeout_s:
-            return NotSent(f"the gateway was held up for {held_s:.0f} s before it could send it")
+        decided = self.decided.pop(attempt.id)
+
+        def left_s() -> float:
+            # INVARIANT: what is sent is answered or given up within `timeout_s` of its record; `settles_at` says so.
+            return attempt.intent.timeout_s - self.moment().since(decided)
+
+        if left_s() <= 0:
+            return NotSent("the gateway was held up for too long before it could send it")
 
         def late(answer: Answer) -> None:
             elapsed = self._clock.monotonic() - begun
@@ -137,7 +123,8 @@ class Carrier:
             dispatch = Dispatch(
                 tool=tool,
                 arguments=arguments,
-                timeout_s=attempt.intent.timeout_s - held_s,
+                timeout_s=left_s(),
+                left_s=left_s,
                 meta={**proposal.meta, **meta, **carried},
                 headers={**headers, **carried},
                 late=late,

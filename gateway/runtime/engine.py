@@ -38,8 +38,9 @@ from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
 from gateway.ports import Caller, Exhausted, LedgerUnavailable, NoSuchRun, Occupied, Upstreams, Withdrawal
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
-from gateway.runtime.carry import Carrier, Flight, Unrecorded
+from gateway.runtime.carry import Carrier
 from gateway.runtime.deliver import Deliveries
+from gateway.runtime.flight import Flight, Moment, Unrecorded
 from gateway.runtime.lineage import goes_on
 from gateway.runtime.undo import Undoer, Unneeded
 from gateway.runtime.waiting import within
@@ -252,9 +253,11 @@ class Engine:
         if proposal.resumes is not None:
             payloads[proposal.resumes.said] = canonical(dict(proposal.more))
         observed = Observed(tool, self._definitions.cite(tool, payloads), salt=self.salt)
+        moments: list[Moment] = []
         for _ in range(ROUNDS):
 
             def judged(run: Run, rules: Rules, now: datetime, observed: Observed = observed) -> Sequence[Event]:
+                moments.append(self.carrier.moment())
                 if run.state is RunState.UNOPENED:
                     raise NoSuchRun(f"run `{run.id}` was never opened")
                 seen.append(run)
@@ -276,6 +279,7 @@ class Engine:
             except _Wanting as wanting:
                 observed = await self._gather(wanting, proposal, observed, payloads)
                 continue
+            self.carrier.note(events, moments[-1])
             return events, run, rules
         raise LedgerUnavailable("what this call hangs on changed too often")
 

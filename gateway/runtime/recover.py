@@ -88,9 +88,10 @@ class Recovery:
                     failed.append(came)
                 else:
                     settled += came
+        settled += await self._engine.undoer.sweep()
         if failed:
             raise failed[0]
-        return settled + await self._engine.undoer.sweep()
+        return settled
 
     def _is_due(self, seen: Tracked) -> bool:
         """Whether nobody else may be at work on it, and it is time; it is watched from now on in any case."""

@@ -26,7 +26,8 @@ from gateway.model.run import Attempt, AttemptState, Run
 from gateway.model.tool import Tool
 from gateway.ports import LedgerUnavailable, Upstreams, Withdrawal
 from gateway.runtime.book import Book
-from gateway.runtime.carry import Carrier, Flight
+from gateway.runtime.carry import Carrier
+from gateway.runtime.flight import Flight
 from gateway.runtime.leases import Leases
 from gateway.runtime.policies import PolicyMissing
 from gateway.runtime.wire import ANY_DEPTH
@@ -66,7 +67,7 @@ class Undoer:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By run: within this process one after another."""
 
-    async def undo(self, run_id: str) -> int:
+    async def undo(self, run_id: str, *, anew: bool = False) -> int:
         """How many effects of the run were undone, or handed to a person; what waits for something is left as it is.
 
         Never raises: what cannot be done now is done by a sweep.
@@ -75,6 +76,8 @@ class Undoer:
         count = 0
         async with turn:
             try:
+                if anew:  # others may have written to it since it was last seen here
+                    await self._book.fresh_state_of(run_id)
                 while await self._one(run_id):
                     count += 1
             except LedgerUnavailable as error:
@@ -96,9 +99,7 @@ class Undoer:
                 until = self._book.clock.now() + self._book.options.lease_s
                 if await self._ledger.claim(tracked, self._book.options.owner, until):
                     runs[tracked.run] = None
-        for run_id in runs:
-            await self._book.fresh_state_of(run_id)
-        return sum([await self.undo(run_id) for run_id in runs])
+        return sum([await self.undo(run_id, anew=True) for run_id in runs])
 
     async def _one(self, run_id: str) -> bool:
         """Whether the newest effect that is owed its compensation is undone, or is a person's business now."""

@@ -133,7 +133,7 @@ def test_an_account_is_forgotten_an_hour_after_the_furthest_end_that_was_said_of
     noted(together, reserving(told, "a", 1, until=world.T0 + 20))
     noted(together, reserving(told, "b", 1, until=world.T0 + 10))
     noted(together, reserving(told, "c", 1))
-    told.at = world.T0 + 10 + 3600
+    told.at = world.T0 + 10 + 48 * 3600
     noted(together, told.step(told.asks("read", n=9)))
     assert sorted(together.levels) == [("a", "calls"), ("c", "calls")]
     told.at += 10

@@ -15,7 +15,8 @@ from tests.ledger.making import T0, Line, attempt, opened, posting, posts, refus
 
 MAX = 2**63 - 1
 
-HOUR = 3600.0
+PAST = 48 * 3600.0
+"""So long after its end an account may be forgotten."""
 
 
 async def test_what_is_posted_is_the_level(ledger: Ledger) -> None:
@@ -212,15 +213,15 @@ async def test_an_account_is_forgotten_when_it_is_well_past_and_others_are_made(
         return " ".join(sorted(account for account, _ in await ledger.levels(names)))
 
     # An account that is there already makes nobody forget, nor does one that is made within the hour.
-    await make_at(ledger, line, posting("kept", 1), at=T0 + HOUR * 9)
-    await make_at(ledger, line, posting("new", 1), at=T0 + HOUR - 0.001)
+    await make_at(ledger, line, posting("kept", 1), at=T0 + PAST * 9)
+    await make_at(ledger, line, posting("new", 1), at=T0 + PAST - 0.001)
     assert await left() == "a b c d kept new"
     # Two for each that is made, the oldest first.
-    await make_at(ledger, line, posting("newer", 1, until=T0 + HOUR * 9), at=T0 + HOUR + 2)
+    await make_at(ledger, line, posting("newer", 1, until=T0 + PAST * 9), at=T0 + PAST + 2)
     assert await left() == "c d kept new newer"
-    await make_at(ledger, line, posting("a", -1, until=T0), at=T0 + HOUR + 2)
+    await make_at(ledger, line, posting("a", -1, until=T0), at=T0 + PAST + 2)
     assert await left() == "d kept new newer"
-    await make_at(ledger, line, posting("b", 1), at=T0 + HOUR + 2.999)
+    await make_at(ledger, line, posting("b", 1), at=T0 + PAST + 2.999)
     assert await ledger.levels(names) == {
         ("b", "calls"): 1,
         ("d", "calls"): 1,
@@ -234,9 +235,9 @@ async def test_an_account_that_is_past_and_posted_to_once_more_is_forgotten_afte
     line = Line("run_1")
     await make_at(ledger, line, posting("a", 1, until=T0), at=T0)
     # In whatever order: the first of them makes an account, and so would have the other forgotten.
-    await make_at(ledger, line, posting("b", 1), posting("a", -1, until=T0), at=T0 + HOUR)
+    await make_at(ledger, line, posting("b", 1), posting("a", -1, until=T0), at=T0 + PAST)
     assert await ledger.levels(["a", "b"]) == {("b", "calls"): 1}
-    await make_at(ledger, line, posting("a", -1, until=T0), posting("a", 5, until=T0 + HOUR), at=T0 + HOUR)
+    await make_at(ledger, line, posting("a", -1, until=T0), posting("a", 5, until=T0 + PAST), at=T0 + PAST)
     assert await ledger.levels(["a", "b"]) == {("a", "calls"): 4, ("b", "calls"): 1}
 
 
@@ -244,16 +245,16 @@ async def test_an_account_whose_end_was_put_off_is_forgotten_at_the_later_one(le
     line = Line("run_1")
     await make_at(ledger, line, posting("a", 1, until=T0), at=T0)
     await make_at(ledger, line, posting("a", 1, until=T0 + 5), at=T0)
-    await make_at(ledger, line, posting("b", 1), at=T0 + HOUR + 4.999)
+    await make_at(ledger, line, posting("b", 1), at=T0 + PAST + 4.999)
     assert await ledger.levels(["a"]) == {("a", "calls"): 2}
-    await make_at(ledger, line, posting("c", 1), at=T0 + HOUR + 5)
+    await make_at(ledger, line, posting("c", 1), at=T0 + PAST + 5)
     assert await ledger.levels(["a"]) == {}
 
 
 async def test_units_of_an_account_are_forgotten_each_in_its_time(ledger: Ledger) -> None:
     line = Line("run_1")
     await make_at(ledger, line, posting("a", 1, until=T0), posting("a", 1, unit="tokens", until=T0 + 1), at=T0)
-    await make_at(ledger, line, posting("b", 1), at=T0 + HOUR)
+    await make_at(ledger, line, posting("b", 1), at=T0 + PAST)
     assert await ledger.levels(["a"]) == {("a", "tokens"): 1}
 
 
@@ -276,12 +277,12 @@ async def test_the_furthest_of_all_ends_that_were_said_counts(
     both = [posting("a", 1, until=until) for until in untils]
     for postings in [both] if at_once else [[one] for one in both]:
         await make_at(ledger, line, *postings, at=T0)
-    await make_at(ledger, line, posting("b", 1), at=T0 + HOUR)
+    await make_at(ledger, line, posting("b", 1), at=T0 + PAST)
     assert await ledger.levels(["a"]) == ({("a", "calls"): kept} if kept else {})
 
 
 async def test_more_is_forgotten_than_is_made(ledger: Ledger) -> None:
-    line, each = Line("run_1"), HOUR / 10
+    line, each = Line("run_1"), PAST / 10
     names = [f"a{number}" for number in range(100)]
     for number, name in enumerate(names):
         await make_at(ledger, line, posting(name, 1, until=T0 + number * each), at=T0 + number * each)
@@ -291,7 +292,7 @@ async def test_more_is_forgotten_than_is_made(ledger: Ledger) -> None:
 async def test_a_ledger_in_memory_keeps_nothing_of_what_it_forgot() -> None:
     ledger, line = MemoryLedger(), Line("run_1")
     for number in range(50):
-        at = T0 + number * HOUR * 2
+        at = T0 + number * PAST * 2
         await make_at(ledger, line, posting(f"a{number}", 1, until=at), posting("b", 1, until=at), at=at)
     assert sorted(ledger._units) == ["a49", "b"]
     assert len(ledger._ends) <= 3

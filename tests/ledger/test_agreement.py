@@ -48,7 +48,7 @@ postings = st.lists(
         unit=st.sampled_from(["calls", "cost"]),
         limit=st.sampled_from([None, 0, 4, 6]),
         # Past before the test begins, while it goes on, never.
-        until=st.sampled_from([T0 - 3601, T0 - 3600, T0 - 3598, T0, None]),
+        until=st.sampled_from([T0 - 172_801, T0 - 172_800, T0 - 172_798, T0, None]),
     ),
     max_size=3,
 )

@@ -396,3 +396,39 @@ async def test_who_slept_through_what_a_person_said_tells_that_and_not_the_answe
         told = (await calling).refusal
         assert told is not None
         assert (told.outcome, told.executed, told.evidence[0].says) == ("held", True, "seen")
+
+
+class Struck(MemoryLedger):
+    """A ledger behind whose back something happens once an intent is in it."""
+
+    then: Callable[[], Any] | None = None
+
+    async def append(self, step: Any) -> None:
+        await super().append(step)
+        if self.then is not None and any(one.event.kind == "intent.recorded" for one in step.records):
+            then, self.then = self.then, None
+            await then()
+
+
+@pytest.mark.parametrize("skew_s", [0.0, 300.0, -300.0])
+async def test_a_gateway_that_slept_between_intent_and_sending_sends_nothing_whatever_the_clocks_say(
+    skew_s: float,
+) -> None:
+    ledger, upstreams = Struck(), world.ScriptedUpstreams()
+    upstreams.offer(world.tool("read", read=True), world.tool("write"))
+    slept, other = world.ToldClock(), world.ToldClock(world.T0 + skew_s)
+    async with house(ledger, "a", upstreams, slept, **ASKED) as a, house(ledger, "b", upstreams, other, **ASKED) as b:
+        await b.call("read")
+
+        async def sleep() -> None:
+            upstreams.will("read", *[state("none")] * 20)
+            for _ in range(12):
+                await b.recovery.sweep()
+                other.tell(16)
+                slept.seconds += 16
+            # A gateway whose clock is behind goes on holding it: no harm.
+            assert outcome(await b.call("write", TO)) == ("held" if skew_s < 0 else "result")
+
+        ledger.then = sleep
+        assert outcome(await a.call("write", TO)) in {"upstream_unavailable", "timeout_unknown", "denied"}
+        assert [one.tool.name for one in upstreams.sent].count("write") == (0 if skew_s < 0 else 1)

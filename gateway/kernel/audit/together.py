@@ -20,7 +20,7 @@ from gateway.model.run import Attempt, Run
 Account: TypeAlias = tuple[str, str]
 """Account and unit."""
 
-FORGOTTEN_S = 3600.0
+FORGOTTEN_S = 48 * 3600.0
 """So long after its end an account may be forgotten; what stands on it then is no longer judged."""
 
 UNDER_WAY = timedelta(seconds=60)

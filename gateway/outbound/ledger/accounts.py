@@ -18,8 +18,9 @@ _FORGOTTEN = 2
 """For each account that a step makes it forgets at most so many that are past: more than one, so that their number
 falls, and few, so that no step pays for a crowd."""
 
-_SKEW_S = 3600.0
-"""An account is past only so long after its `until`: whose clock is slow may still ask."""
+_SKEW_S = 48 * 3600.0
+"""An account is past only so long after its `until`: whose clock is slow may still ask, and one that was set forward by
+a day must not let others begin anew."""
 
 _MAX = 2**63 - 1
 """What a column of SQLite holds, and every other ledger too, that they agree."""

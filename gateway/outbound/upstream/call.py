@@ -17,6 +17,7 @@ AFTER_CANCEL_S = 10.0
 """For the answer to a call that the client cancelled: the upstream may be past stopping, or say what it did."""
 
 UNSENT = NotSent("the client had cancelled the call before it was sent")
+HELD_UP = NotSent("it was held up for so long before it could be sent that it may not be any more")
 CANCELLED = Silence("the client cancelled the call, and no answer came")
 
 
@@ -164,7 +165,7 @@ async def carry(call: Call, way: Way) -> Answer:
     ask, caller = call.ask, call.caller
     if call.withdrawn:
         return UNSENT
-    call.deadline = Deadline(ask.timeout_s, call.stir)
+    call.deadline = Deadline(ask.timeout_s if ask.left_s is None else max(0.0, ask.left_s()), call.stir)
     then = call.stir
     if caller is not None:
         caller.withdrawal.then = then

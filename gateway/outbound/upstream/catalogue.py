@@ -118,10 +118,9 @@ class Catalogue:
 
     async def call(self, dispatch: Dispatch) -> Answer:
         """As `Upstreams.call`."""
-        tool, caller = dispatch.tool, dispatch.caller
+        tool, caller, upstream = dispatch.tool, dispatch.caller, self._upstreams.get(dispatch.tool.upstream)
         if tool.withheld:
             return NotSent(f"`{tool.name}` is withheld: {tool.trouble}")
-        upstream = self._upstreams.get(tool.upstream)
         if upstream is None:
             return NotSent(f"there is no upstream `{tool.upstream}`")
         party = caller.party if caller is not None else None
@@ -140,6 +139,7 @@ class Catalogue:
                 schema=tool.definition.get("inputSchema"),
                 late=dispatch.late,
                 heed_loss=dispatch.heed_loss,
+                left_s=dispatch.left_s,
             ),
             caller,
         )

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from gateway.model.tool import Answer, NotSent, Silence
-from gateway.outbound.upstream.call import AFTER_CANCEL_S, UNSENT, Call
+from gateway.outbound.upstream.call import AFTER_CANCEL_S, HELD_UP, UNSENT, Call
 from gateway.outbound.upstream.calls import Calls
 from gateway.outbound.upstream.wire import (
     Answered,
@@ -64,6 +64,8 @@ class Duplex:
             return UNSENT
         if self._end is not None:
             return NotSent(f"the upstream {self._end}")
+        if call.ask.too_late:
+            return HELD_UP
         self._open[call.id] = call
         call.reached = True
         if not self._write(line, call):

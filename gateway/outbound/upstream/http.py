@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence
-from gateway.outbound.upstream.call import AFTER_CANCEL_S, Call, carry
+from gateway.outbound.upstream.call import AFTER_CANCEL_S, HELD_UP, Call, carry
 from gateway.outbound.upstream.calls import Calls
 from gateway.outbound.upstream.exchange import EXCHANGE_FAILED, Came, Reader
 from gateway.outbound.upstream.headers import SESSION, headers_of, merged, unfit
@@ -203,6 +203,8 @@ class HttpConnection:
         events = Events(MAX_MESSAGE)
 
         def reached() -> None:
+            if call.ask.too_late:
+                raise Unsendable(HELD_UP.reason)
             call.reached = True
 
         headers = headers_of(call.ask, self._place.headers, call.session)

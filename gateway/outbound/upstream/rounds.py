@@ -58,7 +58,7 @@ async def drive(ask: Ask, caller: Caller, send: Send) -> Answer:
             return Silence(f"no complete answer within {ask.timeout_s:g} s")
         if "requestState" in answer.result:
             more["requestState"] = answer.result["requestState"]
-        this = replace(ask, params={**ask.params, **more})
+        this = replace(ask, params={**ask.params, **more}, left_s=None)
     return Silence(f"the upstream wanted input more than {MAX_ROUNDS} times")
 
 

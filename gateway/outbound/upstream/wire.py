@@ -51,6 +51,8 @@ class Ask:
     """The client's `_meta`."""
     heed_loss: bool = False
     """As in `Dispatch`."""
+    left_s: Callable[[], float] | None = None
+    """As in `Dispatch`."""
 
     def sent(self, params: Mapping[str, Any], version: str) -> "Ask":
         """The same request with the params that go out, under that version."""
@@ -66,7 +68,13 @@ class Ask:
             self.late,
             self.meta,
             self.heed_loss,
+            self.left_s,
         )
+
+    @property
+    def too_late(self) -> bool:
+        """Whether it may not be sent any more. Asked right before its first byte."""
+        return self.left_s is not None and self.left_s() <= 0
 
     @property
     def acts(self) -> bool:

@@ -1,0 +1,50 @@
+"""A call under way: who waits for it, when it was decided, and its answer until that is recorded."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from gateway.model.answer import Shown
+from gateway.model.principal import Principal
+from gateway.model.tool import Answer, Tool
+from gateway.ports import LedgerUnavailable, Withdrawal
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A call under way here."""
+
+    run: str
+    principal: Principal
+    withdrawal: Withdrawal
+    attempt: str | None = None
+    """None until its intent is on disk."""
+    ended: "asyncio.Task[Shown] | None" = field(default=None, repr=False)
+
+
+class Moment(NamedTuple):
+    """A time by this process's own clocks: of which none alone counts a machine that slept, and a clock set back."""
+
+    monotonic: float
+    now: float
+
+    def since(self, earlier: "Moment") -> float:
+        """Seconds from the earlier one on, by whichever clock counts more."""
+        return max(self.monotonic - earlier.monotonic, self.now - earlier.now, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer in hand, with what is needed to record it."""
+
+    run: str
+    attempt: str
+    answer: Answer
+    tool: Tool
+    arguments: Mapping[str, Any]
+    elapsed_s: float
+
+
+class Unrecorded(LedgerUnavailable):
+    """The call was sent and has its answer, which the ledger does not take now; it is kept until it does."""
