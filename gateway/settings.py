@@ -346,6 +346,8 @@ def _unfit_ledger(text: str) -> str | None:
         return None
     if text != MEMORY and not text.startswith(SQLITE) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text):
         return "a ledger is `sqlite:///relative.db`, `sqlite:////absolute/path.db` or `postgresql://user@host:5432/database`"
+    if text != text.strip() or "://" in text.removeprefix("sqlite://"):
+        return "a ledger's address has no spaces around it and no second `://` in it"
     return None if text.removeprefix(SQLITE) else "the address names no file"
 
 

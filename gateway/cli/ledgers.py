@@ -12,7 +12,8 @@ from rich.console import Console
 from gateway.model.events import Who
 from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
-from gateway.outbound.ledger import open_ledger
+from gateway.outbound.ledger import open_ledger, path_of
+from gateway.outbound.ledger.postgres.address import is_postgres
 from gateway.outbound.system_account import system_account
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
 from gateway.runtime.book import Book, Options
@@ -57,9 +58,8 @@ def existing(url: str) -> str:
 
     Raises: ValueError: a command that reads must not make an empty ledger where somebody mistyped one.
     """
-    path = Path(url.removeprefix("sqlite:///"))
-    if "://" not in str(url).removeprefix("sqlite:///") and not path.exists():
-        raise ValueError(f"there is no ledger at `{path}` yet; `--ledger` names another")
+    if not is_postgres(url) and url != "memory:" and not Path(path_of(url)).exists():
+        raise ValueError(f"there is no ledger at `{path_of(url)}` yet; `--ledger` names another")
     return url
 
 

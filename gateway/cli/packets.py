@@ -47,7 +47,7 @@ def arguments(packet: Packet) -> str:
 
 def markdown(packet: Packet, settle: str) -> str:
     """For a ticket; `settle` is the command up to the answer."""
-    lines = [f"# Did `{packet.tool}` happen?", "", packet.question, ""]
+    lines = [f"# Did {_escaped(visible(packet.tool))} happen?", "", _escaped(visible(packet.question)), ""]
     lines += [f"- **{label}**: {_escaped(value)}" for label, value in facts(packet)]
     longest = max(map(len, re.findall("`+", arguments(packet))), default=0)
     fence = "`" * max(3, longest + 1)
@@ -57,5 +57,6 @@ def markdown(packet: Packet, settle: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Untrusted text that no Markdown reader takes for markup."""
-    return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>()#!|~&" else letter for letter in text)
+    """Untrusted text that no Markdown reader takes for markup, a link, or somebody who is to be told."""
+    marked = "".join(f"\\{letter}" if letter in "\\`*_{}[]<>()#!|~&" else letter for letter in text)
+    return re.sub(r"(?i)(@|www\.|://)", lambda found: f"{found[0][0]}<!-- -->{found[0][1:]}", marked)

@@ -25,7 +25,7 @@ from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
 from gateway.runtime.book import Book
 from gateway.runtime.explain import rules_in, stored_in
 
-UNSETTLED = ("open", "unverified", "unknown")
+UNSETTLED = ("open", "unverified", "unknown", "owed")
 
 
 def reconcile(
@@ -88,7 +88,7 @@ async def _known(ledger: Ledger, run: Run, attempt: Attempt) -> Registered | Non
 
 def _print_all(packets: Sequence[Packet]) -> None:
     if not packets:
-        console.print("Everything is settled.")
+        console.print("Everything is settled. What a person must undo by hand, `counterfoil runs` shows.")
         return
     table = plain_table()
     for name in ("attempt", "sent"):

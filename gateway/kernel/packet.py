@@ -82,7 +82,7 @@ def packet(
 ) -> Packet:
     """The packet of that attempt; `known` is its tool as the run's policy sees it, None where that cannot be told."""
     intent = attempt.intent
-    goes_on, person = _goes_on(attempt, known, now)
+    goes_on, person = _undoing(run, attempt) or _goes_on(attempt, known, now)
     mine = [one for one in records if getattr(one.event, "attempt", None) == attempt.id]
     return Packet(
         attempt=attempt.id,
@@ -95,7 +95,7 @@ def packet(
         upstream=intent.upstream or "",
         transition=intent.transition,
         arguments=arguments,
-        state="unverified" if attempt.unverified else str(attempt.state),
+        state=_state(run, attempt),
         sent_at=attempt.sent_at or attempt.at,
         settles_at=attempt.settles_at,
         consequence=_consequence(attempt, known),
@@ -104,9 +104,40 @@ def packet(
         waiting=sum(isinstance(one.event, Held) for one in mine),
         goes_on=goes_on,
         person=person,
-        question=f"Did this call of `{intent.tool}` on `{intent.upstream}` happen, with exactly these arguments?",
+        question=_asks_to_undo(run, attempt)
+        or f"Did this call of `{intent.tool}` on `{intent.upstream}` happen, with exactly these arguments?",
         options=_options(attempt, now),
     )
+
+
+def _state(run: Run, attempt: Attempt) -> str:
+    if attempt.id in run.owed:
+        return "to be undone"
+    return "unverified" if attempt.unverified else str(attempt.state)
+
+
+def _undoing(run: Run, attempt: Attempt) -> tuple[str, bool] | None:
+    """What the gateways do about an effect that must not stay, and whether a person must; None for any other."""
+    undoing = run.undo.get(attempt.id) if attempt.id in run.owed else None
+    if undoing is None:
+        return None
+    by = attempt.intent.undo.tool if attempt.intent.undo is not None else "its compensation"
+    if undoing.approval is not None:
+        return f"a person must agree to `{by}` (`{undoing.approval}`), and then it is made", True
+    waits = f"; it waits: {undoing.waits[1]}" if undoing.waits is not None else ""
+    return f"`{by}` is made to undo it{waits}", False
+
+
+def _asks_whether(attempt: Attempt) -> str:
+    intent = attempt.intent
+    return f"Did this call of `{intent.tool}` on `{intent.upstream}` happen, with exactly these arguments?"
+
+
+def _asks_to_undo(run: Run, attempt: Attempt) -> str | None:
+    undoing = run.undo.get(attempt.id) if attempt.id in run.owed else None
+    if undoing is None or undoing.approval is None:
+        return None
+    return f"May it be undone? `counterfoil approvals show {undoing.approval}` has the call that would"
 
 
 def _consequence(attempt: Attempt, known: Registered | None) -> str:

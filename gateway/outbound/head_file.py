@@ -47,14 +47,16 @@ class HeadFile:
         Raises: BadHead, also if the one that stands there is of another ledger.
         """
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with _locked(self.path):
+            # Where a link leads, so that what it names is replaced and not the link.
+            path = self.path.resolve()
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with _locked(path):
                 stands = self.read()
                 if stands is not None and stands.origin != note.origin:
                     raise BadHead(f"`{self.path}` is the head of another ledger, `{stands.origin}`")
                 if stands is not None and stands.size >= note.size:
                     return False
-                _replace(self.path, str(note).encode())
+                _replace(path, str(note).encode())
         except OSError as error:
             raise BadHead(f"`{self.path}` cannot be written: {(error.strerror or 'it fails').lower()}") from None
         return True

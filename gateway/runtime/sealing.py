@@ -153,8 +153,8 @@ class Sealer:
         if stored and tree.size < stored[0].size:
             raise Unsealable(f"a checkpoint says that there are {stored[0].size} records, and there are {tree.size}")
         if stored and tree.size == stored[0].size:
-            if made.peaks == stored[0].peaks:  # whoever made it may have died before it told so outside
-                await self._tell_outside(_note(stored[0]), head)
+            if made.peaks == stored[0].peaks:  # whoever made it may have died before it told so, or had no key
+                await self._tell_outside(_note(made), head)
             return None
         if not tree.size or not await self._ledger.checkpoint(made):
             return None

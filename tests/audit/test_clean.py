@@ -16,9 +16,11 @@ from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import NoSuchRun
 from gateway.runtime.audit import lines, whole
+from gateway.runtime.sealing import Sealer, Sealing
 from tests import world
 from tests.audit.ledgers import every_kind, found, sealed, verified
 from tests.kernel.made import MANY
+from tests.ledger.making import Line
 from tests.runtime.house import house
 from tests.runtime.test_explain import POLICY, calls, others, played
 
@@ -110,3 +112,21 @@ async def test_a_ledger_larger_than_what_is_kept_in_memory_gives_the_same_report
     part = await verified(ledger, keys=[])
     assert part == all_kept
     assert found(part) == []
+
+
+async def test_a_checkpoint_without_a_signature_after_one_that_has_it_is_nobodys_who_may_seal() -> None:
+    """What was rewritten after the last signed checkpoint must not look sealed because somebody said so."""
+    ledger = MemoryLedger()
+    await every_kind(ledger)
+    await sealed(ledger)
+    size = len(await ledger.log(limit=1000))
+    await ledger.append(Line("run_9").step())
+    other = MemoryLedger(ledger.salt)
+    for one in await ledger.log(limit=1000):
+        other._log.append(("", one.body, one.link, one.run, one.seq))
+    unsigned = await Sealer(other, world.ToldClock(), Sealing()).seal()
+    assert unsigned is not None
+    assert await ledger.checkpoint(unsigned)
+    says = f"it is not signed by any of the keys, and the one over {size} records is"
+    assert ("I1", f"checkpoint {size + 1}", says) in found(await verified(ledger))
+    assert not [one for one in found(await verified(ledger, keys=[])) if "not signed" in one[2]]

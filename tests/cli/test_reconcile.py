@@ -19,6 +19,7 @@ QUERY = {
     "happened": ["result.structuredContent.state == 'paid'", "result.structuredContent.key == key"],
     "absent": ["result.structuredContent.state == 'none'"],
 }
+SETTLED = "Everything is settled. What a person must undo by hand, `counterfoil runs` shows.\n"
 KEY = {"kind": "key", "key": {"argument": "key"}, "valid_s": 3600}
 POLICY = {
     "workflow": "pays",
@@ -63,7 +64,7 @@ async def test_a_payment_that_was_made_is_found_and_never_made_again(tmp_path: P
     listed, _ = await run("reconcile", *ledger_of(tmp_path))
     assert "`bank__status` is asked again" in " ".join(listed.split())
     said, _ = await run("reconcile", *config)
-    assert said == "Everything is settled.\n"
+    assert said == SETTLED
     told = (await again(config, "lost"))["structuredContent"]
     assert (told["outcome"], told["executed"]) == ("held", True)
     assert told["evidence"][0]["says"] == "`bank__status` knows of it"
@@ -86,7 +87,7 @@ async def test_a_payment_that_was_not_made_is_proven_so_and_may_be_made(tmp_path
     (tmp_path / "policy.yaml").write_text(text)
     await lost(config, "dropped")
     said, _ = await run("reconcile", *config)
-    assert said.endswith("Everything is settled.\n")
+    assert said.endswith(SETTLED)
     assert (await again(config, "dropped"))["structuredContent"]["to"] == "dropped"
     assert paid(tmp_path) == ["dropped"]
 
@@ -112,11 +113,11 @@ async def test_what_nobody_can_ask_is_a_persons_who_is_told_all(tmp_path: Path) 
     assert told["question"] == "Did this call of `bank__pay` on `bank` happen, with exactly these arguments?"
     assert told["consequence"].startswith("a write call that cannot be undone")
     page, _ = await run("reconcile", attempt, "--markdown", *ledger_of(tmp_path))
-    assert page.startswith("# Did `bank__pay` happen?\n")
+    assert page.startswith("# Did bank\\_\\_pay happen?\n")
     assert f"`counterfoil resolve {attempt} --happened --reason …`" in page
     await anyio.sleep(1)
     await run("resolve", attempt, "--happened", "--reason", "on the statement", *ledger_of(tmp_path))
-    assert (await run("reconcile", *ledger_of(tmp_path)))[0] == "Everything is settled.\n"
+    assert (await run("reconcile", *ledger_of(tmp_path)))[0] == SETTLED
     assert (await again(config, "lost"))["structuredContent"]["evidence"][0]["says"] == "on the statement"
     assert paid(tmp_path) == ["lost"]
 

@@ -56,6 +56,17 @@ async def test_a_run_says_what_became_of_what_it_had_to_undo(
     assert summary["state"] == state
 
 
+@pytest.mark.parametrize(
+    ("end", "says", "person"),
+    [("owed", "`refund` is made to undo it", False), ("asked", "a person must agree to `refund` (`ap_", True)],
+)  # fmt: skip
+async def test_what_is_to_be_undone_is_not_settled(tmp_path: Path, end: str, says: str, *, person: bool) -> None:
+    address = await written(tmp_path / "ledger.db", end)
+    [packet] = json.loads((await run("reconcile", "--json", "--ledger", address))[0])
+    assert (packet["attempt"], packet["state"], packet["person"]) == ("run_1.2", "to be undone", person)
+    assert packet["goes_on"].startswith(says)
+
+
 async def test_an_approval_says_what_it_would_undo_and_who_makes_the_call(tmp_path: Path) -> None:
     address = await written(tmp_path / "ledger.db", "asked")
     [asked] = json.loads((await run("approvals", "list", "--json", "--ledger", address))[0])

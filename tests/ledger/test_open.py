@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.outbound.ledger import MemoryLedger, SqliteLedger, open_ledger
+from gateway.ports import LedgerUnavailable
 
 SUPPORTED = (
     "use `sqlite:///relative.db`, `sqlite:////absolute/path.db`, a plain path, `postgresql://user@host:5432/database`, "
@@ -58,4 +59,17 @@ async def test_any_other_address_is_refused_with_what_there_is(
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
         await open_ledger(url)
     assert str(raised.value) == message
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url", [" postgresql://bob:S3CRET@h/db", "postgresql://bob:S3CRET@h/db ", "a/postgresql://bob:S3CRET@h"]
+)
+async def test_an_address_that_was_mistyped_makes_no_file_and_shows_no_password(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((ValueError, LedgerUnavailable)) as raised:
+        await open_ledger(url)
+    assert "S3CRET" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []

@@ -274,3 +274,23 @@ async def test_the_keeper_outlives_a_ledger_that_cannot_be_read_and_a_head_that_
         None,
     ]
     assert HeadFile(tmp_path / "head").read() is not None
+
+
+async def test_a_ledger_that_gets_a_key_has_a_signed_head_at_once(tmp_path: Path) -> None:
+    ledger, head = MemoryLedger(), HeadFile(tmp_path / "head")
+    await filled(ledger)
+    await sealer(ledger, None).seal()
+    await sealer(ledger, KEY, head).seal()
+    stands = head.read()
+    assert stands is not None
+    assert (stands.size, [one.key_id for one in stands.signatures]) == (3, [key_id(stands.origin, KEY.public)])
+
+
+async def test_a_head_behind_a_link_is_replaced_where_the_link_leads(tmp_path: Path) -> None:
+    ledger, there = MemoryLedger(), tmp_path / "elsewhere" / "head"
+    there.parent.mkdir()
+    (tmp_path / "head").symlink_to(there)
+    await filled(ledger)
+    await sealer(ledger, KEY, HeadFile(tmp_path / "head")).seal()
+    assert (tmp_path / "head").is_symlink()
+    assert HeadFile(there).read() is not None

@@ -27,7 +27,7 @@ async def open_ledger(url: str, *, make: bool = True) -> Ledger:
         return MemoryLedger()
     if is_postgres(url):
         return await _open_postgres(url, make=make)
-    return await open_sqlite(_path(url))
+    return await open_sqlite(path_of(url))
 
 
 async def _open_postgres(url: str, *, make: bool) -> Ledger:
@@ -41,12 +41,17 @@ async def _open_postgres(url: str, *, make: bool) -> Ledger:
     return await open_postgres(url, make=make)
 
 
-def _path(url: str) -> str:
-    """The file that the address names. Messages never show the rest of an address: it may hold a password."""
+def path_of(url: str) -> str:
+    """The file that the address names. Messages never show the rest of an address: it may hold a password.
+
+    Raises: ValueError for an address of another kind.
+    """
     scheme = _SCHEME.match(url)
     path = url.removeprefix("sqlite:///")
     if scheme is not None and (scheme[0] != "sqlite:" or path == url):
         raise ValueError(f"a ledger address that starts with `{scheme[0]}` is not supported: {_SUPPORTED}")
+    if url != url.strip() or "://" in url.removeprefix("sqlite://"):
+        raise ValueError(f"a ledger address has no spaces around it and no second `://` in it: {_SUPPORTED}")
     if scheme is not None and "?" in path:
         raise ValueError(f"a ledger address takes no parameters: {_SUPPORTED}")
     if path in {"", ":memory:"}:

@@ -98,6 +98,10 @@ class Seals:
     def _compare(self, place: int, sealed_at: int, root: bytes, signed: bool) -> Iterator[Breach]:  # noqa: FBT001
         size, (before, place_before) = self._tree.size, self._last
         if root == self._tree.root:
+            if self._wanted.keys and not signed and self._report.signed_up_to:
+                # Who has no key leaves a ledger that was signed to those that have it.
+                says = f"it is not signed by any of the keys, and the one over {self._report.signed_up_to} records is"
+                yield Breach("I1", f"checkpoint {size}", says)
             self._report.sealed_up_to = size
             self._report.signed_up_to = size if signed else self._report.signed_up_to
             self._last = size, place

@@ -65,7 +65,7 @@ def parse(url: str) -> Address:
             "in a password `@`, `/`, `?`, `#`, `:` and `%` are written `%40`, `%2F`, `%3F`, `%23`, `%3A` and `%25`"
         )
     named = hosts.split(",")
-    if not all(_HOSTS.fullmatch(one) for one in named):
+    if not all(_HOSTS.fullmatch(one) and _port(one) <= _MAX_PORT for one in named):
         raise ValueError(f"the ledger address is not of the form {_FORM}: its host or port is none")
     schema = told.pop("schema", SCHEMA)
     if not _SCHEMA_NAME.fullmatch(schema):
@@ -76,6 +76,15 @@ def parse(url: str) -> Address:
         raise ValueError(f"a ledger address for PostgreSQL takes no parameters but {known}")
     several = len(named) > 1 or "," in told.get("host", "")
     return Address(_spelled(parts, parts.netloc, told), schema, _shown(parts, auth, hosts, told, schema), several)
+
+
+_MAX_PORT = 65_535
+
+
+def _port(host: str) -> int:
+    """The port in it; 0 for none."""
+    told = host.rpartition("]")[2].partition(":")[2]
+    return int(told) if told.isdecimal() else 0
 
 
 def shown(url: str) -> str:
