@@ -81,4 +81,18 @@ async def clock_of(ledger: Ledger, machine: Clock) -> LedgerClock:
     """
     now, place = await ledger.now(), await ledger.closed()
     newest = await ledger.log(place - 1, limit=1) if place else ()
-    return LedgerClock(machine, now, decode(newest[0].body).at.timestamp() if newest else 0.0)
+    latest = _time_of(newest[0].body) if newest else 0.0
+    return LedgerClock(machine, now, latest if latest <= now + BELIEVED_S else 0.0)
+
+
+BELIEVED_S = 48 * 3600.0
+"""By so much a record may be of a later time than it is now, and still be believed: a clock that was wrong by more when
+it was made must not have all that is valid for days expire for ever."""
+
+
+def _time_of(body: bytes) -> float:
+    """When the record was made; long ago for one that is damaged, which is for others to say."""
+    try:
+        return decode(body).at.timestamp()
+    except ValueError:
+        return 0.0

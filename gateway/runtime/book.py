@@ -5,7 +5,7 @@ appends still queued; across processes the version and head of the run are the l
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from gateway.model.events import Effect, Event, IntentRecorded, RunMigrated
 from gateway.model.record import SCHEMA, Record, encode, utc
 from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState, Tracked
 from gateway.model.trusted import trusted
-from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable
+from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable, Occupied
 from gateway.runtime import trace
 from gateway.runtime.heads import Heads
 from gateway.runtime.health import Health
@@ -235,10 +235,19 @@ class Book:
     async def _append(self, append: Append) -> None:
         """As `Ledger.append`; an append that raised may have committed, so the ledger is asked before it is believed.
 
-        Raises: Conflict, Occupied, Exhausted, LedgerUnavailable.
+        Only what is about to be sent needs its hold. What has merely happened is recorded whoever holds an equal effect
+        by now, and is tracked without.
+
+        Raises: Conflict, Occupied for an intent, Exhausted, LedgerUnavailable.
         """
         try:
             await self.ledger.append(append)
+        except Occupied as occupied:
+            taken = occupied.held.hold
+            if any(isinstance(one.event, IntentRecorded) and one.event.hold == taken for one in append.records):
+                raise
+            track = [replace(one, hold=None) if one.hold == taken else one for one in append.track]
+            await self._append(replace(append, track=track))
         except LedgerUnavailable as error:
             self.health.refused(str(error))
             if not await self._stored(append):

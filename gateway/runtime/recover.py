@@ -76,7 +76,13 @@ class Recovery:
 
         Raises: LedgerUnavailable, when all that could be settled is.
         """
-        found = await self._book.ledger.tracked(states={"open", "unverified", "unknown"})
+        try:
+            found = await self._book.ledger.tracked(states={"open", "unverified", "unknown"})
+        except LedgerUnavailable:
+            # Nobody could renew a lease meanwhile: what was seen of them counts for nothing.
+            self._carrier.leases.forget(())
+            self._watches.clear()
+            raise
         names = {one.attempt for one in found}
         self._watches = {name: watch for name, watch in self._watches.items() if name in names}
         self._carrier.leases.forget(names)

@@ -91,7 +91,11 @@ class Undoer:
 
         Raises: LedgerUnavailable.
         """
-        found = await self._ledger.tracked(states={"owed"})
+        try:
+            found = await self._ledger.tracked(states={"owed"})
+        except LedgerUnavailable:
+            self._leases.forget(())  # nobody could renew one meanwhile
+            raise
         self._leases.forget(one.attempt for one in found)
         runs: dict[str, None] = {}
         for tracked in found:
