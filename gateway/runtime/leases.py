@@ -24,15 +24,24 @@ class Leases:
         """By attempt: owner and end of its lease, and when we first saw them so."""
 
     def free(self, seen: Tracked) -> bool:
-        """Whether it may be claimed now: nobody's, our own, or not renewed for a whole lease time under our eyes."""
-        lease = seen.owner, seen.lease_until
+        """Whether it may be claimed now: nobody's, or not renewed for a whole lease time under our eyes.
+
+        Our own is free at once, but for one that is open: its call may be about to be carried, its intent having become
+        durable a moment ago. What we renew for ourselves says nothing.
+        """
+        mine = seen.owner == self._owner
+        lease = seen.owner, 0.0 if mine else seen.lease_until
         known, since = self._since.get(seen.attempt, (None, 0.0))
         if known != lease:
             since = self._clock.monotonic()
             self._since[seen.attempt] = lease, since
-        if seen.lease_until == NOBODYS or seen.owner == self._owner:
+        if seen.lease_until == NOBODYS or (mine and seen.state != "open"):
             return True
         return self._clock.monotonic() - since >= self._lease_s
+
+    def alive(self, attempt: str) -> None:
+        """It is under way here."""
+        self._since.pop(attempt, None)
 
     def forget(self, but: Iterable[str]) -> None:
         """Only these attempts are still unsettled."""

@@ -103,7 +103,11 @@ class Recovery:
         """Whether nobody else may be at work on it, and it is time; it is watched from now on in any case."""
         now = self._clock.monotonic()
         watch = self._watches.setdefault(seen.attempt, self._watch())
-        free = self._carrier.leases.free(seen) and not self._carrier.waits_for(seen.attempt)
+        if self._carrier.waits_for(seen.attempt):
+            self._carrier.leases.alive(seen.attempt)
+            free = False
+        else:
+            free = self._carrier.leases.free(seen)
         if seen.state != "unknown" or not free:
             watch.since = now
         return free and (seen.state != "unknown" or now >= watch.due)

@@ -9,7 +9,7 @@ import pytest
 from gateway.kernel.approve import resolve
 from gateway.model.tool import Answer
 from gateway.outbound.ledger.memory import MemoryLedger
-from gateway.ports import Dispatch
+from gateway.ports import Dispatch, LedgerUnavailable
 from tests import world
 from tests.runtime.house import ME, house, outcome
 from tests.runtime.test_recover import ASKED, TO, state
@@ -99,3 +99,44 @@ async def test_a_gateway_that_slept_between_intent_and_sending_sends_nothing_wha
         ledger.then = sleep
         assert outcome(await a.call("write", TO)) in {"upstream_unavailable", "timeout_unknown", "denied"}
         assert [one.tool.name for one in upstreams.sent].count("write") == (0 if skew_s < 0 else 1)
+
+
+async def test_our_own_sweep_leaves_alone_what_is_about_to_be_sent() -> None:
+    ledger, upstreams = Struck(), world.ScriptedUpstreams()
+    upstreams.offer(world.tool("write"))
+    async with house(ledger, "me", upstreams) as it:
+
+        async def swept() -> None:
+            assert await it.recovery.sweep() == 0
+
+        ledger.then = swept
+        assert outcome(await it.call("write", TO)) == "result"
+        kinds = [record.event.kind for record, _ in await ledger.read("run_1")]
+        assert "attempt.unknown" not in kinds
+
+
+async def test_what_was_seen_of_leases_counts_for_nothing_once_the_ledger_was_away() -> None:
+    ledger, upstreams, clock = MemoryLedger(), world.ScriptedUpstreams(), world.ToldClock()
+    upstreams.offer(world.tool("write"))
+    go = asyncio.Event()
+
+    async def slow(_: Dispatch) -> Answer:
+        await go.wait()
+        return world.ok()
+
+    upstreams.will("write", slow)
+    async with house(ledger, "a", upstreams, clock) as a, house(ledger, "b", upstreams, clock) as b:
+        calling = asyncio.ensure_future(a.call("write", TO))
+        await a.settle()
+        assert await b.recovery.sweep() == 0
+        ledger.trouble = "away"
+        clock.tell(60)
+        with pytest.raises(LedgerUnavailable):
+            await b.recovery.sweep()
+        ledger.trouble = None
+        assert await b.recovery.sweep() == 0
+        await ledger.renew("a", clock.now() + 15)
+        clock.tell(14)
+        assert await b.recovery.sweep() == 0
+        go.set()
+        assert outcome(await calling) == "result"
