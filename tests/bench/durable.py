@@ -1,11 +1,12 @@
 """What it costs that nothing is lost: the gateway with intent and receipt on disk, beside proxies that write nothing,
 turn by turn in one run.
 
-    python -m tests.bench.durable               all, about four minutes
+    python -m tests.bench.durable               all, about five minutes
     python -m tests.bench.durable --brief       one round instead of four, and 5,000 calls instead of 100,000
     python -m tests.bench.durable --json        the same for machines
     python -m tests.bench.durable --profile     where the gateway's time goes (py-spy) at c=1 and c=64, instead of it
-    python -m tests.bench.durable --scale       and then what grown ledgers cost (tests.bench.scale)
+    python -m tests.bench.durable --scale 1e6   and then what grown ledgers cost (tests.bench.scale), up to so many
+                                                events; 1e7 takes 16 GiB of scratch space
 
 Every call is a write: an intent and a receipt that are on disk before the call goes on, and a record that the answer
 was delivered. The loads are made in one run, which all 64 lanes share, and in runs apart, one for each lane. F is what
@@ -51,7 +52,7 @@ ROUNDS, BRIEF_ROUNDS = 4, 1
 WARM_S = 0.5
 CALLS, BRIEF_CALLS = 100_000, 5_000
 """After which the gateway's memory is looked at."""
-LIMIT_S = 240.0
+LIMIT_S = 330.0
 """No round, and no further calls for the sake of memory, are begun that would end later."""
 END_S = 420
 """After so long it is ended, whatever hangs; `--scale` has its own time."""
@@ -109,7 +110,7 @@ def profile(stack: ExitStack) -> None:
     ground = Ground(stack)
     for at_once, a_run in ((1, None), (64, None), (64, FOR_EVER)):
         load = Load("echo", at_once, a_run)
-        gateway = ground.metered(ground.sqlite(f"{at_once}{a_run}"))
+        gateway = ground.gateway_http(ground.sqlite(f"{at_once}{a_run}"))
         gateway.wire.load("echo", at_once, WARM_S, a_run)
 
         def loaded(seconds: float, gateway: Target = gateway, load: Load = load) -> object:
@@ -140,7 +141,7 @@ def main() -> None:
     parser.add_argument("--brief", action="store_true", help="to see whether all of it works")
     parser.add_argument("--json", action="store_true", help="for machines")
     parser.add_argument("--profile", action="store_true", help="where the gateway's time goes, by py-spy")
-    parser.add_argument("--scale", action="store_true", help="and what grown ledgers cost: GiB of scratch space")
+    parser.add_argument("--scale", choices=("1e6", "1e7"), help="and what ledgers cost with so many events")
     options = parser.parse_args()
     peers.install()
     bounded(END_S)
@@ -156,7 +157,7 @@ def main() -> None:
         print(f"{where}: {len(failed)} calls failed, {count} of them so: {first}", file=sys.stderr)
     if options.scale:
         bounded(int(SCALE_S))
-        for part in ([], ["--recover"]):
+        for part in (["--large"] if options.scale == "1e7" else [], ["--call"], ["--recover"]):
             subprocess.run([sys.executable, "-m", "tests.bench.scale", *part], check=True, timeout=SCALE_S)
     sys.exit(1 if failures else 0)
 

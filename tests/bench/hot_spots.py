@@ -15,6 +15,7 @@ EVERYWHERE = 0.98
 WAITS = frozenset(
     {
         "Condition.wait (threading.py)",
+        "_connection_worker_thread (aiosqlite/core.py)",
         "_worker (concurrent/futures/thread.py)",
         "Writer._take (gateway/outbound/ledger/writer.py)",
     }
