@@ -182,6 +182,7 @@ class Gateway:
     reload: Reload
     screen: Screen
     recovery: Recovery
+    sealer: Sealer
     clock_ahead_s: float = 0.0
     """How far the ledger's time was before its clock at the start."""
     signed: bool = False
@@ -197,7 +198,9 @@ class Gateway:
         if self.clock_ahead_s > CLOCK_BACK_S:
             lines.append(f"the clock was set back by {self.clock_ahead_s:.0f} s: the ledger's time goes on from before")
         if not self.signed:
-            lines.insert(1, "the ledger is not signed: whoever can write it can rewrite it (`seal:` in gateway.yaml)")
+            lines.insert(
+                1, "no checkpoint is signed here: who can write the ledger can rewrite it (`seal:` in gateway.yaml)"
+            )
         for name, health in self.catalogue.health().items():
             if health["state"] == "healthy":
                 tools = f"{health['tools']} tool{'' if health['tools'] == 1 else 's'}"
@@ -236,7 +239,13 @@ class Gateway:
         """
         health, kept = self.catalogue.health(), len(self.engine.carrier.kept)
         ledger = {**self.book.health.state(), "answers_kept": kept}
-        said = {"ledger": ledger, "upstreams": dict(health), "policies": self.reload.state()}
+        said = {
+            "ledger": ledger,
+            "unsettled": self.recovery.state(),
+            "checkpoints": {"trouble": self.sealer.trouble},
+            "upstreams": dict(health),
+            "policies": self.reload.state(),
+        }
         served = any(one["state"] == "healthy" for one in health.values())
         return served and self.book.health.trouble is None, said
 
@@ -303,6 +312,7 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
             reload,
             screen,
             recovery,
+            sealer,
             clock_ahead_s=clock.ahead_s,
             signed=signed,
         )

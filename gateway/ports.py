@@ -53,6 +53,10 @@ class LedgerUnavailable(Exception):
     """The ledger cannot be written or read now (locked, full, read-only, gone). The write may have happened."""
 
 
+class DamagedRecord(LedgerUnavailable):
+    """One record is not what was written. Runs that do not have it can be read."""
+
+
 class NoSuchRun(Exception):
     """The run cannot be opened for whoever asks: it belongs to somebody else, or its policy is not loaded."""
 

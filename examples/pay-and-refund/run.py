@@ -1,9 +1,9 @@
 """An agent pays two orders through `counterfoil wrap`; the bank books the second one twice, and says that all is well.
 
-    python run.py BOOK
+    python run.py BOOK [SECONDS]
 
-BOOK is the file in which the shop's server keeps its bookings; it must not be there yet. `counterfoil` must be on the
-PATH. The ledger becomes BOOK's neighbour.
+BOOK is the file in which the shop's server keeps its bookings; it must not be there yet. Every answer of the shop
+takes SECONDS. `counterfoil` must be on the PATH. The ledger becomes BOOK's neighbour.
 """
 
 import os
@@ -21,9 +21,9 @@ POLICY = HERE / "policy.yaml"
 SERVER = [sys.executable, str(HERE / "shop_server.py")]
 
 
-async def work(book: Path, ledger: str) -> None:
+async def work(book: Path, slow: list[str], ledger: str) -> None:
     """The agent has paid what it could, and was told of the rest."""
-    wrapped = ["wrap", "--policy", str(POLICY), "--ledger", ledger, "--", *SERVER, str(book)]
+    wrapped = ["wrap", "--policy", str(POLICY), "--ledger", ledger, "--", *SERVER, str(book), *slow]
     with anyio.fail_after(60):
         gateway = StdioServerParameters(command="counterfoil", args=wrapped, env=dict(os.environ))
         async with Client(gateway) as agent:
@@ -48,12 +48,14 @@ async def ask(agent: Client, tool: str, arguments: dict[str, Any]) -> None:
 def main() -> None:
     """The orders are paid or given back, and the ledger tells how."""
     match sys.argv[1:]:
-        case [name]:
+        case [name, *slow] if len(slow) <= 1:
             book = Path(name).resolve()
         case _:
-            sys.exit("usage: run.py BOOK")
+            sys.exit("usage: run.py BOOK [SECONDS]")
+    if book.exists():
+        sys.exit(f"{book} is there already; name a new file, or delete it and {book.name}.ledger.db")
     ledger = f"sqlite:///{book}.ledger.db"
-    anyio.run(work, book, ledger)
+    anyio.run(work, book, slow, ledger)
     subprocess.run(["counterfoil", "show", "last", "--ledger", ledger], check=True)  # noqa: S603, S607 - our own words
 
 

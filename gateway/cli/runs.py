@@ -39,7 +39,8 @@ from gateway.model.events import (
 )
 from gateway.model.record import Record
 from gateway.model.run import Run
-from gateway.ports import Ledger
+from gateway.ports import DamagedRecord, Ledger
+from gateway.runtime.book import Book
 from gateway.runtime.wire import ANY_DEPTH
 
 NARROW = 100
@@ -76,7 +77,15 @@ def runs(
 
 async def _summaries(ledger: Ledger, limit: int) -> list[dict[str, Any]]:
     written = await book(ledger)
-    return [_summary(await written.state_of(one.run)) for one in await ledger.find(["run.opened"], limit=limit)]
+    return [await _summary_of(written, one.run) for one in await ledger.find(["run.opened"], limit=limit)]
+
+
+async def _summary_of(written: Book, name: str) -> dict[str, Any]:
+    """One damaged run hides no other."""
+    try:
+        return _summary(await written.state_of(name))
+    except (CorruptLedger, DamagedRecord):
+        return _summary(Run(name)) | {"state": "cannot be read: `counterfoil verify` says why"}
 
 
 def _summary(run: Run) -> dict[str, Any]:

@@ -61,7 +61,9 @@ def _payloads(report: Report) -> str:
 
 def _sealed(report: Report, *, keys: bool) -> str:
     if not report.sealed_up_to:
-        return "not at all: the ledger has no checkpoint yet that fits"
+        if report.checkpoints:
+            return "not at all: no checkpoint fits"
+        return "not yet: a gateway makes the first checkpoint within a minute, or when it ends in order"
     many = f"{report.sealed_up_to:,} of {_many(report.records, 'record')} by {_many(report.checkpoints, 'checkpoint')}"
     if not report.signers:
         return f"{many}, not signed: whoever can write the ledger can rewrite it"

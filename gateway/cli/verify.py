@@ -40,7 +40,7 @@ def verify(
     ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", metavar="PUBLIC", help="A public key, or its file; may be said again, after a rotation."),
+        typer.Option("--key", metavar="PUBLIC", help="A public key (`keygen FILE --public`), or its file; repeatable."),
     ] = None,
     judge: Annotated[
         bool, typer.Option("--judge", help="Judge every verdict again by the recorded policy; takes longer.")
@@ -121,7 +121,10 @@ def _report(url: str | None, keys: Sequence[bytes], kept: HeadFile | None, *, ju
     except BadHead as error:
         fail(str(error), UNREADABLE)
     if kept is not None and head is None:
-        fail(f"there is no head at `{kept.path}`", UNREADABLE)
+        fail(
+            f"there is no head at `{kept.path}`; a gateway writes it with its first checkpoint",
+            UNREADABLE,
+        )
     with _progress() as progress:
         wanted = Wanted(CitedOnDisk, head, keys, signed_by, judge, progress)
 

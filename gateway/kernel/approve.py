@@ -75,7 +75,7 @@ def resolve(run: Run, attempt_id: str, *, happened: bool, by: Who, reason: str, 
     """
     attempt = run.attempts.get(attempt_id)
     if attempt is None or attempt.state is not AttemptState.UNKNOWN:
-        state = "is not of this run" if attempt is None else _SETTLED.get(attempt.state, f"is {attempt.state}")
+        state = "is not of this run" if attempt is None else _STANDS.get(attempt.state, f"is {attempt.state}")
         raise NotAwaiting(f"attempt `{attempt_id}` {state}; only an unknown one can be resolved")
     if happened:
         receipt = ReceiptRecorded(
@@ -88,7 +88,8 @@ def resolve(run: Run, attempt_id: str, *, happened: bool, by: Who, reason: str, 
     return (AttemptRefuted(attempt=attempt_id, source="person", reason=reason, by=by),)
 
 
-_SETTLED = {
+_STANDS = {
+    AttemptState.OPEN: "is open: once its gateway is gone, another here says within a minute that it is unknown",
     AttemptState.REFUTED: "was settled already: it did not happen",
     AttemptState.ANSWERED: "was settled already: it happened",
 }

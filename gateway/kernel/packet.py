@@ -177,7 +177,10 @@ def _goes_on(attempt: Attempt, known: Registered | None, now: datetime) -> tuple
         until = attempt.suspended_until.isoformat(timespec="seconds")
         return f"it waits for its client until {until}, and is unknown then", False
     if attempt.state is not AttemptState.UNKNOWN:
-        return "its gateway waits for the answer; once that is gone, it is unknown", False
+        return (
+            "its gateway waits for the answer; if that one is gone, the next that runs says that it is unknown",
+            False,
+        )
     query = None if known is None else query_of(known)
     asks = [] if query is None else [f"`{query.probe.tool}` is asked again whether it happened"]
     if known is not None and honours_key(known) and key_lives(attempt, known, now):

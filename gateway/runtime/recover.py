@@ -48,6 +48,8 @@ class _Watch:
     """When it was sent and settles, by its events; None until its run was read."""
     due: float = 0.0
     """When it is looked at again, while it is unknown."""
+    helpless: bool = False
+    """Whether this gateway has no way to find out."""
 
 
 class Recovery:
@@ -60,6 +62,11 @@ class Recovery:
         self._upstreams = upstreams
         self._clock = book.clock
         self._watches: dict[str, _Watch] = {}
+        self._left = 0
+
+    def state(self) -> dict[str, int]:
+        """For `/readyz`: how many attempts the last sweep found unsettled, and how many only a person can settle."""
+        return {"attempts": len(self._watches), "for_people": self._left}
 
     async def keep(self) -> None:
         """Runs for ever: one sweep for each lease time."""
@@ -94,10 +101,21 @@ class Recovery:
                     failed.append(came)
                 else:
                     settled += came
+        self._say_left()
         settled += await self._engine.undoer.sweep()
         if failed:
             raise failed[0]
         return settled
+
+    def _say_left(self) -> None:
+        """Once for each time that there are more of them."""
+        before, self._left = self._left, sum(watch.helpless for watch in self._watches.values())
+        if self._left > before:
+            _LOG.warning(
+                "attempts whose outcome is unknown and that this gateway cannot ask about: %d; `counterfoil reconcile` "
+                "lists them for a person",
+                self._left,
+            )
 
     def _is_due(self, seen: Tracked) -> bool:
         """Whether nobody else may be at work on it, and it is time; it is watched from now on in any case."""
@@ -161,7 +179,8 @@ class Recovery:
         known = rules.ruled(tool).registered if tool is not None and served else None
         query = query_of(known) if known is not None else None
         body = await self._book.ledger.payload(attempt.intent.arguments)
-        if known is None or body is None or (query is None and not honours_key(known)):
+        watch.helpless = known is None or body is None or (query is None and not honours_key(known))
+        if known is None or body is None or watch.helpless:
             watch.due = self._clock.monotonic() + MOST_S  # nothing to do here; policy or servers may change
             return False
         settled = self._could_not_act(watch, attempt, known)

@@ -1,6 +1,8 @@
 """What is read back from a ledger, whatever stands in it."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,16 @@ async def test_runs_stand_whole_in_eighty_columns(tmp_path: Path) -> None:
     narrow, _ = await run("runs", *ledger_of(tmp_path), COLUMNS="80")
     assert "1 call, 0 mutations" in narrow
     assert max(map(len, narrow.splitlines())) <= 80
+
+
+async def test_one_damaged_run_hides_no_other(tmp_path: Path) -> None:
+    await a_ledger(tmp_path)
+    ledger = await open_ledger(ledger_of(tmp_path)[1])
+    async with house(ledger) as it:
+        await it.engine.open_run(run="run_i", principal=Principal("b"), origin="token", attribution={})
+    await ledger.close()
+    with closing(sqlite3.connect(ledger_of(tmp_path)[1].removeprefix("sqlite:///"))) as db, db:
+        assert db.execute("UPDATE event SET body = body || x'20' WHERE run = 'run_h' AND seq = 2").rowcount == 1
+    out, _ = await run("runs", "--json", *ledger_of(tmp_path))
+    states = {one["run"]: one["state"] for one in json.loads(out)}
+    assert states == {"run_h": "cannot be read: `counterfoil verify` says why", "run_i": "open"}

@@ -14,7 +14,7 @@ from tests.cli.agents import counterfoil, ledger_of, run
 
 pytestmark = pytest.mark.anyio
 
-UNSIGNED = "the ledger is not signed: whoever can write it can rewrite it"
+UNSIGNED = "no checkpoint is signed here: who can write the ledger can rewrite it"
 
 
 def configured(folder: Path, server: list[str], log: Path) -> Path:

@@ -169,9 +169,12 @@ def test_only_what_is_unknown_can_be_resolved(more: list[Any], attempt: str, say
     assert str(caught.value) == says
 
 
+OPEN = "once its gateway is gone, another here says within a minute that it is unknown"
+
+
 def test_what_is_open_is_said_to_be_open_and_what_was_unsent_unsent() -> None:
     rules = world.rules()
-    for events, state in (([], "open"), ([AttemptUnsent(attempt="run_1.2", reason="t")], "unsent")):
+    for events, state in (([], f"open: {OPEN}"), ([AttemptUnsent(attempt="run_1.2", reason="t")], "unsent")):
         run = with_write(*events)(world.opened(rules), rules)
         with pytest.raises(NotAwaiting) as caught:
             resolve(run, "run_1.2", happened=True, by=BOSS, reason="", now=SETTLED)

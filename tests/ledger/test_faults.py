@@ -151,7 +151,8 @@ async def test_a_record_that_was_changed_is_not_read(ledger: SqliteLedger, path:
         with pytest.raises(LedgerUnavailable) as raised:
             await call
         assert str(raised.value) == (
-            "a record of the ledger was changed after it was written: restore it from a backup"
+            "a record of the ledger was changed after it was written (`counterfoil verify` says which): restore it "
+            "from a backup"
         )
 
 

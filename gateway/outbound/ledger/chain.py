@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from gateway.model.canonical import Digest
 from gateway.model.record import GENESIS, Record, decode, link
 from gateway.outbound.ledger.accounts import check_postings
-from gateway.ports import Append, Conflict, LedgerUnavailable, Occupied, Tracked
+from gateway.ports import Append, Conflict, DamagedRecord, LedgerUnavailable, Occupied, Tracked
 
 ROOM = 65_536
 """Bytes that `touch` stores, always in the same place: more than most appends, so that these will fit as well."""
@@ -100,10 +100,13 @@ def decoded(body: bytes, stored_link: str) -> Record:
 
     A changed last record would otherwise make every append a `Conflict` for ever, with nothing to see.
 
-    Raises: LedgerUnavailable.
+    Raises: DamagedRecord, LedgerUnavailable.
     """
     if link(body) != stored_link:
-        raise LedgerUnavailable("a record of the ledger was changed after it was written: restore it from a backup")
+        raise DamagedRecord(
+            "a record of the ledger was changed after it was written (`counterfoil verify` says which): restore it "
+            "from a backup"
+        )
     try:
         return decode(body)
     except ValueError:
