@@ -24,8 +24,10 @@ async def work(folder: Path, ledger: str) -> None:
     wrapped = ["wrap", "--ledger", ledger, "--", *SERVER, str(folder)]
     with anyio.fail_after(120):  # the first `npx` fetches the server
         async with Client(StdioServerParameters(command="counterfoil", args=wrapped)) as agent:
-            while not any(tool.name == "write_file" for tool in (await agent.list_tools()).tools):
-                await anyio.sleep(0.5)  # noqa: ASYNC110 - a list can only be asked for
+            for _ in range(200):
+                if any(tool.name == "write_file" for tool in (await agent.list_tools()).tools):
+                    break
+                await anyio.sleep(0.5)
             await ask(agent, "list_directory", {"path": str(folder)})
             await ask(agent, "read_text_file", {"path": str(note)})
             held = await ask(agent, "write_file", write)

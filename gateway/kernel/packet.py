@@ -104,8 +104,7 @@ def packet(
         waiting=sum(isinstance(one.event, Held) for one in mine),
         goes_on=goes_on,
         person=person,
-        question=_asks_to_undo(run, attempt)
-        or f"Did this call of `{intent.tool}` on `{intent.upstream}` happen, with exactly these arguments?",
+        question=_asks_to_undo(run, attempt) or _asks_whether(attempt),
         options=_options(attempt, now),
     )
 

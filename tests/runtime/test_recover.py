@@ -345,3 +345,18 @@ async def test_a_gateway_that_does_not_serve_the_server_leaves_it_to_others(chan
         assert len(it.upstreams.sent) == 1
         (seen,) = await it.ledger.tracked()
         assert (seen.state, seen.lease_until) == ("unknown", 0.0)
+
+
+async def test_what_waits_for_a_person_is_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with house() as it:
+        assert it.recovery.state() == {"attempts": 0, "for_people": 0}
+        await lost(it)
+        for _ in range(3):
+            await it.recovery.sweep()
+            it.clock.tell(3600)
+        assert it.recovery.state() == {"attempts": 1, "for_people": 1}
+        (said,) = [one.message for one in caplog.records if "for a person" in one.message]
+        assert said.startswith("attempts whose outcome is unknown and that this gateway cannot ask about: 1;")
+        assert outcome(await it.call("write", {"to": "bob"})) == "result"
+        await it.recovery.sweep()
+        assert it.recovery.state()["for_people"] == 1
