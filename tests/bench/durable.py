@@ -50,6 +50,7 @@ from tests.bench.processes import bounded, size_of
 
 ROUNDS, BRIEF_ROUNDS = 4, 1
 WARM_S = 0.5
+SETTLE_S = 0.25
 CALLS, BRIEF_CALLS = 100_000, 5_000
 """After which the gateway's memory is looked at."""
 LIMIT_S = 330.0
@@ -125,7 +126,8 @@ def measured(stack: ExitStack, rounds: int, calls: int) -> tuple[Told, Mapping[s
     ground = Ground(stack)
     proxy, targets = prepared(ground)
     disk: list[float] = []
-    figures, failures = compared(cells(proxy, targets), rounds, until, lambda: disk.extend(ground.disk_ms()))
+    all_cells = cells(proxy, targets)
+    figures, failures = compared(all_cells, rounds, until, lambda: disk.extend(ground.disk_ms()), SETTLE_S)
     disk += ground.disk_ms()
     sizes = [grown(ground, "many", 100, calls, until), grown(ground, "long", None, calls, until)]
     failures |= {f"memory, {size.load}": [*size.failures] for size in sizes if size.failures}

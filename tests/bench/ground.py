@@ -216,11 +216,12 @@ Cells = Mapping[Load, Mapping[tuple[str, str], Target]]
 
 
 def compared(
-    cells: Cells, rounds: int, until: float, before_each: Callable[[], object] = lambda: None
+    cells: Cells, rounds: int, until: float, before_each: Callable[[], object] = lambda: None, settle_s: float = 0.0
 ) -> tuple[Figures, dict[str, list[str]]]:
     """Every target under its loads, round after round, and what failed, by target and load.
 
-    No round is begun that would end after `until`, in monotonic seconds.
+    No round is begun that would end after `until`, in monotonic seconds. Before each slice there is the same load for
+    `settle_s`: a gateway reads runs again that it has not used for a while and that are too many to keep.
     """
     figures: dict[tuple[str, str, Load], list[Figure]] = defaultdict(list)
     failures: dict[str, list[str]] = defaultdict(list)
@@ -235,6 +236,8 @@ def compared(
             first = number % len(targets)
             order = [*targets.items()][first:] + [*targets.items()][:first]  # nobody always comes after the same one
             for (transport, name), target in order:
+                if settle_s:
+                    target.wire.load(load.tool, load.at_once, settle_s, load.a_run)
                 figure, failed = measured(target, load)
                 figures[transport, name, load].append(figure)
                 if failed:
