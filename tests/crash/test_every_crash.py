@@ -20,9 +20,6 @@ from tests.postgres_server import Server
 
 LIMIT_S = 100
 
-THOROUGH = ("write", "keyed", "queried")
-"""Tools that every fault is tried with; the others are in the nightly command."""
-
 
 async def died_everywhere(tool: str, fault: str, new: Callable[[], Ground] = new_memory) -> int:
     """How often the gateway died, each time without harm."""
@@ -48,10 +45,10 @@ async def test_a_crash_at_any_passage_does_no_harm_whatever_the_tool(tool: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("tool", THOROUGH)
-async def test_a_crash_at_any_passage_does_no_harm_whatever_the_server_does(tool: str, fault: str) -> None:
+async def test_a_crash_at_any_passage_does_no_harm_whatever_the_server_does(fault: str) -> None:
+    """To a plain write; what other tools make of the faults takes minutes, see above."""
     with anyio.fail_after(LIMIT_S):
-        assert await died_everywhere(tool, fault) > 30
+        assert await died_everywhere("write", fault) > 30
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -62,8 +59,8 @@ async def test_without_a_crash_every_fault_is_settled(tool: str, fault: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["none", "done after the deadline"])
-async def test_whoever_settles_what_a_dead_one_left_may_die_of_it_too(fault: str) -> None:
+async def test_whoever_settles_what_a_dead_one_left_may_die_of_it_too() -> None:
+    fault = "done after the deadline"
     with anyio.fail_after(LIMIT_S):
         _, seen = await told(new_memory(), "keyed", fault)
         at = next(number for number, passage in enumerate(seen[0]) if str(passage) == "after upstream.call")
@@ -82,16 +79,13 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[int], s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tool", "fault"), [("write", "done after the deadline"), ("approved", "none")])
-async def test_a_crash_at_any_passage_does_no_harm_to_a_ledger_that_is_durable(
-    tool: str, fault: str, address: Callable[[int], str]
-) -> None:
+async def test_a_crash_at_any_passage_does_no_harm_to_a_ledger_that_is_durable(address: Callable[[int], str]) -> None:
     with anyio.fail_after(LIMIT_S):
         number, passages = -1, 1
         while number < passages:
             ledger = await open_ledger(address(number))
             try:
-                history, seen = await told(Ground.new(ledger), tool, fault, *([number] if number >= 0 else []))
+                history, seen = await told(Ground.new(ledger), "write", "none", *([number] if number >= 0 else []))
                 assert violations(history) == [], f"died at passage {number} of {passages}"
             finally:
                 await ledger.close()

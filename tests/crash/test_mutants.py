@@ -7,7 +7,7 @@ import pytest
 from tests.crash.mutants import MUTANTS
 from tests.crash.worlds import live
 
-WORLDS = 60
+WORLDS = 250
 """Seeds that a mutant may need at most; most are caught by the first."""
 
 

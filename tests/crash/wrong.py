@@ -17,7 +17,7 @@ from gateway.model.events import (
     Event,
     Who,
 )
-from gateway.model.run import AttemptState, Run
+from gateway.model.run import Attempt, AttemptState, Run
 from gateway.model.tool import Silence, ToolResult
 from gateway.ports import Append
 from gateway.runtime import book, wire
@@ -74,9 +74,13 @@ def _forget(task: "asyncio.Task[None]") -> None:
         task.exception()  # whatever it was, nobody hears of it
 
 
-async def dispatch_twice(self: Carrier, *args: Any) -> Any:
-    answer = await _DISPATCH(self, *args)
-    return await _DISPATCH(self, *args) if isinstance(answer, Silence) else answer
+async def dispatch_twice(self: Carrier, proposal: Any, tool: Any, attempt: Attempt, caller: Any) -> Any:
+    decided = self.decided[attempt.id]
+    answer = await _DISPATCH(self, proposal, tool, attempt, caller)
+    if not isinstance(answer, Silence):
+        return answer
+    self.decided[attempt.id] = decided
+    return await _DISPATCH(self, proposal, tool, attempt, caller)
 
 
 async def garbage_is_a_result(self: Carrier, *args: Any) -> Any:
@@ -100,7 +104,7 @@ def give_back_unknown(run: Run, event: Event) -> Iterator[Posting]:
         yield from _POSTINGS(run, AttemptUnsent(attempt=event.attempt, reason=""))
 
 
-def no_budget(_: Case) -> Step:
+def no_budget(*_: Any) -> Step:
     return passed("budget")
 
 

@@ -164,7 +164,7 @@ async def test_whichever_sync_fails_nothing_is_sent_after_it_and_nothing_is_lost
                 # What was under way when it failed is answered; nothing is begun after it.
                 assert sum(line.startswith("effect") for line in lived.said[first:]) == 0, lived
                 assert all("check the disk, then restart the gateway" in reason for reason in reasons), reasons
-    assert refused >= 9
+    assert refused >= 6
 
 
 @pytest.mark.slow
