@@ -294,15 +294,16 @@ def _sent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) -> V
     resumes, resends = case.proposal.resumes, case.proposal.resends
     if resumes is not None:
         common = _common(case, checks)
-        return AttemptResumed(**common, attempt=resumes.attempt, round=resumes.round, said=resumes.said)
-    return _intent(case, checks, waived) if resends is None else _resent(case, resends, checks)
+        return AttemptResumed(**common, attempt=resumes.attempt, round=resumes.round, said=resumes.said, waived=waived)
+    return _intent(case, checks, waived) if resends is None else _resent(case, resends, checks, waived)
 
 
-def _resent(case: Case, attempt_id: str, checks: tuple[Finding, ...]) -> AttemptResent:
+def _resent(case: Case, attempt_id: str, checks: tuple[Finding, ...], waived: tuple[str, ...]) -> AttemptResent:
     attempt = case.run.attempts[attempt_id]
     timeout_s = attempt.intent.timeout_s
     settles_at = case.now + timedelta(seconds=timeout_s + case.known.rule.grace_s)
-    return AttemptResent(**_common(case, checks), attempt=attempt_id, timeout_s=timeout_s, settles_at=settles_at)
+    common = _common(case, checks)
+    return AttemptResent(**common, attempt=attempt_id, timeout_s=timeout_s, settles_at=settles_at, waived=waived)
 
 
 def _key(case: Case) -> UsedKey:

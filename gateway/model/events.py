@@ -179,6 +179,8 @@ class AttemptResumed(_Verdict):
     """The upstream's question, as `attempt.suspended` cites it."""
     said: Digest
     """What the client brought: its input responses, and the upstream's own request state."""
+    waived: tuple[str, ...] = added(())
+    """As in an intent."""
 
 
 class AttemptResent(_Verdict):
@@ -192,6 +194,8 @@ class AttemptResent(_Verdict):
     timeout_s: float
     settles_at: AwareDatetime
     """From here on the upstream can no longer act on either sending."""
+    waived: tuple[str, ...] = added(())
+    """As in an intent."""
 
 
 class AttemptQueried(Frozen):

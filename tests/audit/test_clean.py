@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.model.events import Event
 from gateway.model.principal import Parent
-from gateway.model.tool import Silence
+from gateway.model.tool import InputRequired, Silence
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import NoSuchRun
@@ -60,6 +60,12 @@ async def lived(mode: str, steps: list[tuple[Any, ...]]) -> None:
         report = await verified(ledger, keys=[])
         assert found(report) == []
         assert report.not_judged == 0
+
+
+async def test_a_round_that_policy_only_observes_is_clean() -> None:
+    asks = InputRequired({"resultType": "input_required", "inputRequests": {}, "requestState": "s"})
+    call = ("call", "read", 7, None, "run_1", world.USER, False)
+    await lived("enforce", [("answer", "read", asks), call, ("resume", True)])
 
 
 @MANY

@@ -197,7 +197,7 @@ async def test_wrap_offers_http_and_takes_a_url(time_server: list[str], tmp_path
         (("wrap", "--listen", "nonsense", "--", "x"), "`nonsense` is no HOST:PORT"),
         (("wrap", "ftp://x"), "`ftp://x` is no address of an MCP server"),
         (("wrap", "--policy", "no-such.yaml", "--", "x"), "no-such.yaml"),
-        (("wrap", "--ledger", "postgresql://db/x", "--", "x"), "not supported"),
+        (("wrap", "--ledger", "mysql://db/x", "--", "x"), "mysql"),
         (("serve", "--config", "no-such.yaml"), "no-such.yaml"),
         (("show", "last", "--ledger", "no-such.db"), "there is no ledger at `no-such.db` yet"),
         (("check", "no-such-folder.yaml"), "no-such-folder.yaml"),

@@ -136,8 +136,7 @@ def intent_against_checks(step: Step) -> str | None:
     event = step.record.event
     if not isinstance(event, _SENDING):
         return None
-    waived = event.waived if isinstance(event, IntentRecorded) else ()
-    refusing = next((one for one in event.checks if not one.passed and one.check not in waived), None)
+    refusing = next((one for one in event.checks if not one.passed and one.check not in event.waived), None)
     return None if refusing is None else f"the check `{refusing.check}` had refused it"
 
 
