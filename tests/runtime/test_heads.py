@@ -117,7 +117,12 @@ async def test_a_ledger_that_has_another_history_now_is_read_from_its_start() ->
         assert (await noted(two, reason="another")).version == 4
         assert (await noted(one)).version == 5
         assert await one.book.state_of("run_1") == await folded(ledger)
-        del ledger._log[-3:], ledger._runs["run_1"][-3:]
+        del ledger._log[-2:], ledger._runs["run_1"][-2:]
+        for _ in range(4):
+            await noted(two, reason="another one")
+        assert (await noted(one)).version == 8
+        assert await one.book.state_of("run_1") == await folded(ledger)
+        del ledger._log[-6:], ledger._runs["run_1"][-6:]
         assert (await noted(one)).version == 3
         assert await one.book.state_of("run_1") == await folded(ledger)
 
