@@ -20,7 +20,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY gateway gateway
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 RUN python -m venv --without-pip /opt/counterfoil \
- && pip --python /opt/counterfoil/bin/python install --no-cache-dir --no-index --find-links /wheels counterfoil
+ && pip --python /opt/counterfoil/bin/python install --no-cache-dir --no-index --find-links /wheels 'counterfoil[postgres]'
 
 FROM python:3.13-slim
 RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin counterfoil \
