@@ -6,7 +6,8 @@
     python -m tests.bench.scale --recover      10,000 open attempts that a dead gateway left, and one that sweeps
     python -m tests.bench.scale --kept         what runs take in memory, by their events
 
-Sizes are measured in turn, a few appends each, so that a busy machine slows all alike; only ratios are portable.
+Sizes are measured in turn, a few appends each, so that a busy machine slows all alike; a ratio is that of neighbours,
+turn by turn.
 `--scratch DIRECTORY` is where the ledgers are grown.
 """
 
@@ -17,7 +18,7 @@ import statistics
 import tempfile
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +47,8 @@ class Size:
 
     path: Path
     runs: int
-    appends: list[float] = field(default_factory=list)
+    appends: list[list[float]] = field(default_factory=list)
+    """By turn."""
     starts: list[float] = field(default_factory=list)
     tails: list[float] = field(default_factory=list)
 
@@ -83,14 +85,19 @@ async def append_times(sizes: Sequence[Size]) -> None:
     ledgers = [await open_sqlite(size.path) for size in sizes]
     lines = [Line(f"run_z{number:021}") for number in range(len(sizes))]
     for turn in range(TURNS + 2):
-        for size, ledger, line in zip(sizes, ledgers, lines, strict=True):
-            for step in steps(line, APPENDS):
-                begun = time.perf_counter()
-                await ledger.append(step)
-                if turn > 1:  # the first two warm the pages
-                    size.appends.append(time.perf_counter() - begun)
+        for place in range(len(sizes)):
+            number = (turn + place) % len(sizes)  # so that none is always behind the same one
+            took = [await timed(ledgers[number].append(step)) for step in steps(lines[number], APPENDS)]
+            if turn > 1:  # the first two warm the pages
+                sizes[number].appends.append(took)
     for ledger in ledgers:
         await ledger.close()
+
+
+async def timed(work: Awaitable[None]) -> float:
+    begun = time.perf_counter()
+    await work
+    return time.perf_counter() - begun
 
 
 async def opening_times(sizes: Sequence[Size]) -> None:
@@ -117,11 +124,13 @@ async def sizes(scratch: Path, *, large: bool) -> None:
     await opening_times(made)
     print(f"F {disk_s() * 1e3:.2f} ms")
     print(f"{'events':>12}{'append p50 ms':>15}{'p99 ms':>9}{'ratio':>8}{'start ms':>10}{'tail ms':>9}")
-    first = statistics.median(made[0].appends)
     for size in made:
-        p50, p99 = statistics.median(size.appends), statistics.quantiles(size.appends, n=100)[98]
+        took = [one for turn in size.appends for one in turn]
+        p50, p99 = statistics.median(took), statistics.quantiles(took, n=100)[98]
         start, tail = statistics.median(size.starts), statistics.median(size.tails)
-        shown = f"{p50 * 1e3:>15.3f}{p99 * 1e3:>9.2f}{p50 / first:>8.2f}{start * 1e3:>10.1f}{tail * 1e3:>9.1f}"
+        turns = zip(size.appends, made[0].appends, strict=True)
+        ratio = statistics.median(statistics.median(own) / statistics.median(first) for own, first in turns)
+        shown = f"{p50 * 1e3:>15.3f}{p99 * 1e3:>9.2f}{ratio:>8.2f}{start * 1e3:>10.1f}{tail * 1e3:>9.1f}"
         print(f"{size.events:>12,}{shown}")
 
 
