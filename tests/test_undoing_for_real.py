@@ -98,6 +98,7 @@ async def test_a_gateway_that_is_killed_while_the_book_is_read_leaves_the_refund
     assert shop.kinds().count("compensation.owed") == 1
 
 
+@pytest.mark.long
 async def test_one_that_is_killed_while_a_person_is_asked_about_the_refund_does_too(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "shop", policy(ASKS))
     async with counterfoil(*shop.command) as gateway:
@@ -114,6 +115,7 @@ async def test_one_that_is_killed_while_a_person_is_asked_about_the_refund_does_
     assert "UNDONE by step" in (await run("show", paid, *shop.ledger))[0]
 
 
+@pytest.mark.long
 async def test_a_refund_whose_answer_was_lost_is_never_sent_again_by_itself(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "shop", policy())
     await shop.killed(lambda: shop.booked("refunded") == 1)

@@ -59,6 +59,7 @@ async def test_without_a_crash_every_fault_is_settled(tool: str, fault: str) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_whoever_settles_what_a_dead_one_left_may_die_of_it_too() -> None:
     fault = "done after the deadline"
     with anyio.fail_after(LIMIT_S):
@@ -69,7 +70,7 @@ async def test_whoever_settles_what_a_dead_one_left_may_die_of_it_too() -> None:
             assert (await wrong_with(new_memory(), "keyed", fault, at, number)) == [], f"died {passage} ({number})"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.long), "postgres"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[int], str]:
     """Where the ledger of each telling is."""
     if request.param == "sqlite":
