@@ -18,7 +18,7 @@ from gateway.cli.plain import ago, plain_table, visible
 from gateway.kernel.packet import Packet, packet
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.registry import Registered, registered
-from gateway.model.record import utc
+from gateway.model.record import Record, utc
 from gateway.model.run import Attempt, Run, Tracked
 from gateway.model.tool import Tool
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
@@ -61,15 +61,17 @@ def reconcile(
 async def _packets(ledger: Ledger, wanted: str | None) -> list[Packet]:
     written = await book(ledger)
     found = [one for one in await ledger.tracked(states=UNSETTLED) if wanted in {None, one.attempt}]
-    return [await _packet(ledger, written, one) for one in found]
+    records: dict[str, list[Record]] = {}
+    for name in dict.fromkeys(one.run for one in found):
+        records[name] = [record for record, _ in await ledger.read(name)]
+    return [await _packet(ledger, written, one, records[one.run]) for one in found]
 
 
-async def _packet(ledger: Ledger, written: Book, seen: Tracked) -> Packet:
+async def _packet(ledger: Ledger, written: Book, seen: Tracked, records: Sequence[Record]) -> Packet:
     try:
         run = await written.state_of(seen.run)
     except CorruptLedger as error:
         fail(f"the ledger is corrupt: {error}", code=2)
-    records = [record for record, _ in await ledger.read(seen.run)]
     attempt = run.attempts[seen.attempt]
     known = await _known(ledger, run, attempt)
     told = await stored_in(ledger, attempt.intent.arguments)

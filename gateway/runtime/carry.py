@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +22,7 @@ from gateway.model.events import AttemptResent, AttemptResumed, Effect, Event, I
 from gateway.model.policy import Verifier
 from gateway.model.proposal import Proposal
 from gateway.model.record import utc
-from gateway.model.run import Attempt, Run
+from gateway.model.run import Attempt, Run, Tracked
 from gateway.model.tool import Answer, NotSent, Tool
 from gateway.ports import Caller, Conflict, Dispatch, LedgerUnavailable, Upstreams
 from gateway.runtime import trace
@@ -249,8 +250,7 @@ class Carrier:
         name, intent = attempt.id, attempt.intent
         tool = await self._upstreams.tool(intent.tool) or Tool(intent.tool, intent.upstream or "", intent.tool, {})
         elapsed = max(0.0, self._clock.now() - attempt.at.timestamp())
-        body = await self._ledger.payload(intent.arguments)
-        arguments = parse(body) if body is not None else {}
+        arguments = await self._arguments_of(attempt)
         answered = Answered(name.rpartition(".")[0], name, answer, tool, arguments, elapsed)
         try:
             await self._take(answered)
@@ -316,9 +316,15 @@ class Carrier:
         """Whether an attempt that awaits its verifier is ours now, nobody else working on it."""
         found = await self._ledger.tracked(states={"unverified"})
         seen = next((one for one in found if one.attempt == attempt_id), None)
-        until = self._clock.now() + self._options.lease_s
-        free = seen is not None and self.leases.free(seen)
-        return seen is not None and free and await self._ledger.claim(seen, self._options.owner, until)
+        return seen is not None and self.leases.free(seen) and await self.claim(seen) is not None
+
+    async def claim(self, seen: Tracked) -> Tracked | None:
+        """The attempt as ours for a lease, if nobody was quicker since it was seen so.
+
+        Raises: LedgerUnavailable.
+        """
+        mine = replace(seen, owner=self._options.owner, lease_until=self._clock.now() + self._options.lease_s)
+        return mine if await self._ledger.claim(seen, mine.owner, mine.lease_until) else None
 
     async def verify_again(self, run_id: str, attempt_id: str) -> Run:
         """A receipt without a verdict gets its verifier asked again.
@@ -326,9 +332,13 @@ class Carrier:
         Raises: LedgerUnavailable, PolicyMissing.
         """
         run = await self._book.fresh_state_of(run_id)
-        body = await self._ledger.payload(run.attempts[attempt_id].intent.arguments)
-        arguments = parse(body) if body is not None else {}
+        arguments = await self._arguments_of(run.attempts[attempt_id])
         return (await self._verify(run, await self._policies.of(run.policy), attempt_id, arguments))[0]
+
+    async def _arguments_of(self, attempt: Attempt) -> dict[str, Any]:
+        """As they are recorded; none where they were erased."""
+        body = await self._ledger.payload(attempt.intent.arguments)
+        return parse(body) if body is not None else {}
 
     # --- small things -----------------------------------------------------------------------------------------------
 

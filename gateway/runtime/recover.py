@@ -9,7 +9,7 @@ What nobody can say stays unknown, and a person is asked.
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from gateway.kernel.recover import honours_key, judge_status, queried, query_arguments, query_of
@@ -147,14 +147,9 @@ class Recovery:
             return error
         return False
 
-    async def _claim(self, seen: Tracked) -> Tracked | None:
-        """The attempt as ours, if nobody was quicker."""
-        mine = replace(seen, owner=self._book.options.owner, lease_until=self._clock.now() + self._book.options.lease_s)
-        return mine if await self._book.ledger.claim(seen, mine.owner, mine.lease_until) else None
-
     async def _verify(self, seen: Tracked) -> bool:
         """Its verifier is asked again, if this gateway can: else another one serves what it has to be judged by."""
-        if not await self._carrier.can_verify(seen.run, seen.attempt) or await self._claim(seen) is None:
+        if not await self._carrier.can_verify(seen.run, seen.attempt) or await self._carrier.claim(seen) is None:
             return False
         with self._carrier.working_on(seen.attempt):
             return (await self._carrier.verify_again(seen.run, seen.attempt)).attempts[seen.attempt].settled
@@ -163,7 +158,7 @@ class Recovery:
         """Nobody waits for its answer any more: a read is abandoned, a write is unknown and held."""
         until = attempt.suspended_until
         waits = attempt.state is AttemptState.SUSPENDED and until is not None and until.timestamp() > self._clock.now()
-        if attempt.settled or waits or await self._claim(seen) is None:
+        if attempt.settled or waits or await self._carrier.claim(seen) is None:
             return False
         _ = await self._book.lose(run.id, attempt.id, "its gateway went away before an answer was recorded")
         return True
@@ -186,7 +181,7 @@ class Recovery:
         settled = self._could_not_act(watch, attempt, known)
         if query is None and not settled:
             return False
-        mine = await self._claim(seen)
+        mine = await self._carrier.claim(seen)
         if mine is None:
             return False
         with self._carrier.working_on(attempt.id):

@@ -99,10 +99,8 @@ class Undoer:
         self._leases.forget(one.attempt for one in found)
         runs: dict[str, None] = {}
         for tracked in found:
-            if self._leases.free(tracked):
-                until = self._book.clock.now() + self._book.options.lease_s
-                if await self._ledger.claim(tracked, self._book.options.owner, until):
-                    runs[tracked.run] = None
+            if self._leases.free(tracked) and await self._carrier.claim(tracked) is not None:
+                runs[tracked.run] = None
         return sum([await self.undo(run_id, anew=True) for run_id in runs])
 
     async def _one(self, run_id: str) -> bool:
