@@ -20,6 +20,7 @@ import anyio
 import pytest
 
 from tests.cli.agents import LIMIT_S, Process, counterfoil, ledger_of, post, run
+from tests.logs import whole_lines
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -48,7 +49,7 @@ class Server:
 
     def entries(self, key: str) -> list[Any]:
         """What the log holds under `key`, oldest first."""
-        lines = [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+        lines = [json.loads(line) for line in whole_lines(self.log)]
         return [line[key] for line in lines if key in line]
 
     def pid(self) -> int:

@@ -17,6 +17,7 @@ import pytest
 
 from tests.cli.agents import LIMIT_S, META_2026, counterfoil, ledger_of, run
 from tests.conftest import EXAMPLES
+from tests.logs import whole_lines
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -45,8 +46,7 @@ class Shop:
 
     def booked(self, what: str) -> int:
         """How often that stands in the book."""
-        lines = self.book.read_text().splitlines() if self.book.exists() else []
-        return sum(json.loads(line)["what"] == what for line in lines)
+        return sum(json.loads(line)["what"] == what for line in whole_lines(self.book))
 
     async def until(self, there: Callable[[], bool], patience_s: float = LIMIT_S) -> None:
         """It is so, in time."""

@@ -20,6 +20,7 @@ from gateway.outbound.policy_files import load_policy
 from gateway.outbound.upstream.spec import HttpSpec, Spec, StdioSpec
 from gateway.runtime.policies import condition_trouble
 from tests.fidelity.clients import LIMIT, Client, OverHttp, OverStdio, Reply, read
+from tests.logs import whole_lines
 from tests.servers.raw_server import INTRODUCTIONS, Raw, over_http
 
 HERE = Path(__file__).parent
@@ -77,9 +78,7 @@ class Cell:
 
     def heard(self) -> list[Any]:
         """What the server was told since the last script, introductions left out."""
-        with self._log.open("rb") as log:
-            log.seek(self.mark)
-            messages = [read(line) for line in log if line != b"\n"]
+        messages = [read(line) for line in whole_lines(self._log, self.mark)]
         own = {*INTRODUCTIONS, "notifications/initialized", "notifications/cancelled", "subscriptions/listen"}
         return [message for message in messages if message.get("method") not in own]
 

@@ -8,6 +8,7 @@ from tests.fidelity.cells import LISTS, Cell
 from tests.fidelity.clients import read
 from tests.fidelity.corpus import ALL
 from tests.fidelity.written import HINTS, SERVER_INFO, exact, same_params, same_result
+from tests.logs import whole_lines
 
 KEYS = {
     "tools/list": "tools",
@@ -121,7 +122,7 @@ def _introduction(it: Cell) -> Any:
         meta = it.heard()[-1]["params"]["_meta"]
         names = {"capabilities": "clientCapabilities", "clientInfo": "clientInfo"}
         return {name: meta[f"io.modelcontextprotocol/{word}"] for name, word in names.items()}
-    log = [read(line) for line in (it.folder / "received").read_bytes().split(b"\n") if line]
+    log = [read(line) for line in whole_lines(it.folder / "received")]
     met = [message["params"] for message in log if message.get("method") == "initialize"]
     return next(params for params in met if params["clientInfo"]["name"] == "exact")
 

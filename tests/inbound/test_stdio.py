@@ -19,6 +19,7 @@ from mcp import Client, MCPError, StdioServerParameters, types
 
 from gateway.inbound.mcp.pipes import MAX_LINE_BYTES
 from tests.inbound.served import ENVELOPE
+from tests.logs import whole_lines
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +61,7 @@ class Pipe:
 
     def noted(self) -> list[Any]:
         """What the relay has seen up to now."""
-        return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+        return [json.loads(line) for line in whole_lines(self.log)]
 
     async def until(self, what: str, *, times: int = 1) -> None:
         """Return once the relay has seen that."""

@@ -19,6 +19,7 @@ from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.link import Link
 from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec, StdioSpec
 from gateway.ports import Dispatch
+from tests.logs import whole_lines
 
 SERVER = Path(__file__).parent.parent / "servers" / "fault_server.py"
 
@@ -51,9 +52,7 @@ class Faults:
 
     def entries(self, key: str) -> list[Any]:
         """What the log holds under `key`, oldest first."""
-        if not self.log.exists():
-            return []
-        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        lines = [json.loads(line) for line in whole_lines(self.log)]
         return [line[key] for line in lines if key in line]
 
 
