@@ -22,6 +22,13 @@ from gateway.model.event_parts import Who as Who
 from gateway.model.outcome import TERMINAL as TERMINAL
 from gateway.model.outcome import Effect as Effect
 from gateway.model.outcome import Outcome as Outcome
+from gateway.model.verdicts import ApprovalRequested as ApprovalRequested
+from gateway.model.verdicts import AttemptResent as AttemptResent
+from gateway.model.verdicts import AttemptResumed as AttemptResumed
+from gateway.model.verdicts import Denied as Denied
+from gateway.model.verdicts import Held as Held
+from gateway.model.verdicts import IntentRecorded as IntentRecorded
+from gateway.model.verdicts import Replayed as Replayed
 
 
 class RunOpened(Frozen):
@@ -53,149 +60,6 @@ class RunMigrated(Frozen):
     kind: Literal["run.migrated"] = "run.migrated"
     source: Digest
     target: Digest
-
-
-class _Verdict(Frozen):
-    """What every verdict says."""
-
-    tool: str
-    upstream: str | None = None
-    transition: str | None = None
-    arguments: Digest
-    definition: Digest | None = None
-    """The tool definition that was judged, as its upstream sent it."""
-    policy: Digest
-    phase: str
-    key: UsedKey | None = None
-    checks: tuple[Finding, ...]
-    observed: dict[str, Any] = {}
-    """What the run's own events do not hold: health, pins, holds elsewhere, account levels, probes with their times."""
-    attribution: dict[str, str] = {}
-    reported_tokens: int = added(0)
-    """Of the model, since its last call, as the client says. A claim."""
-    compensates: str | None = added(None)
-    """The attempt of this run that the call would undo. Such a call is the gateway's own."""
-
-
-class Denied(_Verdict):
-    """Refused; nothing was sent, nothing was charged."""
-
-    kind: Literal["proposal.denied"] = "proposal.denied"
-    outcome: Outcome
-    rule: str | None = None
-    reason: str
-    final: bool = False
-    """Policy says that this denial ends the run."""
-    retry_after_s: float | None = None
-
-
-class Replayed(_Verdict):
-    """Answered from the record of an attempt that ended; nothing was sent."""
-
-    kind: Literal["proposal.replayed"] = "proposal.replayed"
-    attempt: str
-
-
-class Held(_Verdict):
-    """Neither sent nor refused: an equal effect is open, unknown, or waits for a person."""
-
-    kind: Literal["proposal.held"] = "proposal.held"
-    outcome: Literal[Outcome.HELD, Outcome.IN_FLIGHT, Outcome.NEEDS_APPROVAL]
-    reason: str
-    attempt: str | None = None
-    """The attempt that stands in the way; it may belong to another run."""
-    approval: str | None = None
-    retry_after_s: float | None = None
-
-
-class ApprovalRequested(_Verdict):
-    """A person is asked about one exact action."""
-
-    kind: Literal["approval.requested"] = "approval.requested"
-    approval: str
-    """Id of the request, derived from the action's digest and this place in the run."""
-    action: Digest
-    """Over tenant, principal, run, tool, arguments, definition and policy."""
-    rule: str
-    role: str | None = None
-    """The role that a reviewer must have; None for whoever holds the ledger."""
-    quorum: int = added(1)
-    """How many different people must say yes."""
-    self_review: bool = added(default=True)
-    """Whether the principal of the run may answer."""
-    expires_at: AwareDatetime
-    reason: str
-    accounts: tuple[Reservation, ...] = added(())
-    """What asking costs."""
-    merges: tuple[str, ...] = added(())
-    """Transitions whose effects are undone if the answer is no."""
-
-
-class IntentRecorded(_Verdict):
-    """This call is about to be sent. Durable before the first byte goes out."""
-
-    kind: Literal["intent.recorded"] = "intent.recorded"
-    attempt: str
-    effect: Effect
-    charge: Charge
-    timeout_s: float
-    settles_at: AwareDatetime
-    """From here on the upstream can no longer act on this call: timeout plus the tool's grace."""
-    repeat: Literal["hold", "replay", "new"] = "hold"
-    hold: Digest | None = None
-    """What no other run may send while this is open or unknown. None for reads and `repeat: new`."""
-    alike: Digest | None = added(None)
-    """Of the arguments in which 2000.0 is 2000, where that is another: what equal calls have in common."""
-    approval: str | None = None
-    """The approval that is hereby used up."""
-    target: str | None = None
-    """The phase that the transition leads to."""
-    verifier: str | None = None
-    edges: dict[str, str] = {}
-    """Failure edge to phase, as the transition names them."""
-    waived: tuple[str, ...] = ()
-    """Checks that refused, and were overruled by `observe`, of the policy or of the rule."""
-    accounts: tuple[Reservation, ...] = added(())
-    """What is reserved on accounts that other runs share; given back when it is proven that nothing happened."""
-    warnings: tuple[str, ...] = added(())
-    """Budgets and accounts of which little is left, which the client is told with the result."""
-    data_class: str | None = added(None)
-    """Of the result, by the registry."""
-    undo: Undo | None = added(None)
-    """What is set aside to undo it with; None where nothing can make that necessary."""
-    merges: tuple[str, ...] = added(())
-    """Transitions whose effects this one takes over for good, or which are undone if its postcondition fails."""
-
-
-class AttemptResumed(_Verdict):
-    """The client brought the input that the upstream asked for: the same attempt goes on, and is charged nothing again.
-
-    Durable before the next round is sent; of several that bring input for one round, one is recorded.
-    """
-
-    kind: Literal["attempt.resumed"] = "attempt.resumed"
-    attempt: str
-    round: Digest
-    """The upstream's question, as `attempt.suspended` cites it."""
-    said: Digest
-    """What the client brought: its input responses, and the upstream's own request state."""
-    waived: tuple[str, ...] = added(())
-    """As in an intent."""
-
-
-class AttemptResent(_Verdict):
-    """An unknown attempt is about to be sent once more, under the key by which its upstream knows it from a second one.
-
-    Judged again, charged nothing again, and durable before the first byte goes out.
-    """
-
-    kind: Literal["attempt.resent"] = "attempt.resent"
-    attempt: str
-    timeout_s: float
-    settles_at: AwareDatetime
-    """From here on the upstream can no longer act on either sending."""
-    waived: tuple[str, ...] = added(())
-    """As in an intent."""
 
 
 class AttemptQueried(Frozen):
@@ -235,6 +99,9 @@ class ReceiptRecorded(Frozen):
     """How it is known, where it was not the upstream's own answer."""
     artifact: Digest | None = added(None)
     """What a probe answered, by which it is known; the call's own result was never seen."""
+    alike: Digest | None = added(None)
+    """Of tool, arguments and answer without what the registry declares noise: steps with equal ones brought nothing
+    new. None where it was not reckoned."""
 
 
 class AttemptUnsent(Frozen):
@@ -308,6 +175,15 @@ class EvidenceRecorded(Frozen):
     """One sentence."""
     artifact: Digest | None = None
     self_reported: bool = False
+    """By the result of the call itself: a claim of whoever made the effect."""
+    source: Literal["tool", "command", "http", "sql", "file", "result"] = added("tool")
+    """How it was looked."""
+    opinion: bool = added(default=False)
+    """Of a model or another checker that may err, and counts only where a gate accepts opinions."""
+    about: tuple[str, ...] = added(())
+    """Objects that it is about; a covered mutation of others leaves it fresh. Nothing: of anything that it covers."""
+    cost: int = added(0)
+    """Of the look, in millionths."""
     started_at: AwareDatetime
     duration_s: float | None = None
     after: int = 0

@@ -25,6 +25,10 @@ from gateway.model.policy.registry import Rate as Rate
 from gateway.model.policy.registry import StatusQuery as StatusQuery
 from gateway.model.policy.registry import ToolRule as ToolRule
 from gateway.model.policy.registry import Window as Window
+from gateway.model.policy.stops import RepeatedState as RepeatedState
+from gateway.model.policy.stops import Stops as Stops
+from gateway.model.policy.stops import Success as Success
+from gateway.model.policy.verifiers import Verifier as Verifier
 from gateway.model.policy.workflow import AccountRule as AccountRule
 from gateway.model.policy.workflow import ApprovalRule as ApprovalRule
 from gateway.model.policy.workflow import Budgets as Budgets
@@ -33,10 +37,6 @@ from gateway.model.policy.workflow import Forbid as Forbid
 from gateway.model.policy.workflow import Grant as Grant
 from gateway.model.policy.workflow import Phase as Phase
 from gateway.model.policy.workflow import Policy as Policy
-from gateway.model.policy.workflow import RepeatedState as RepeatedState
 from gateway.model.policy.workflow import Shared as Shared
 from gateway.model.policy.workflow import Spend as Spend
-from gateway.model.policy.workflow import Stops as Stops
-from gateway.model.policy.workflow import Success as Success
 from gateway.model.policy.workflow import Transition as Transition
-from gateway.model.policy.workflow import Verifier as Verifier

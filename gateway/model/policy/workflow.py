@@ -21,9 +21,10 @@ from gateway.model.policy.parts import (
     Mode,
     Name,
     Part,
-    ProbeCall,
 )
 from gateway.model.policy.registry import Compensation, Pin, ToolRule, Window
+from gateway.model.policy.stops import Stops, Success
+from gateway.model.policy.verifiers import Verifier
 
 Edge: TypeAlias = Literal["error", "conflict", "invalid", "denied", "verification_failed", "timeout_unknown"]
 """What may go wrong with a call that was sent."""
@@ -155,25 +156,6 @@ class Grant(Part):
     """What whoever fits the lines above may do."""
 
 
-class Verifier(Part):
-    """A named check of a state of the world."""
-
-    probe: ProbeCall
-    """How it looks."""
-    passes: tuple[Expression, ...] = Field(alias="pass", min_length=1)
-    """CEL expressions over `result` (the probe's whole answer), `args` (the attempt's arguments) and `evidence` (what
-    the run has proven before); all must hold."""
-    timeout_s: float = Field(default=60.0, gt=0, le=3_600)
-    covers: tuple[Glob, ...] = ("*",)
-    """Tools whose mutations make its evidence stale."""
-    scope: dict[str, Any] = {}
-    """Said along with each verdict: which tests, which environment."""
-    scope_from: dict[Name, Formula] = {}
-    """The same, each as a CEL expression over `result` and `args`: the revision that was tested, say."""
-    signature: tuple[str, ...] = ()
-    """Fields of the probe's `structuredContent` that tell one failure from another; no durations and the like."""
-
-
 class Budgets(Limits):
     """Limits of one run; no limit where not said."""
 
@@ -206,31 +188,6 @@ class AccountRule(Part):
     """The part of a limit from which results carry a warning."""
     mode: Mode | None = None
     """`observe`: what it would refuse is recorded and passes. The policy's own mode where not said."""
-
-
-class RepeatedState(Part):
-    """The same failure so often, without new evidence between, ends the run."""
-
-    after: int = Field(default=3, ge=2)
-
-
-class Stops(Part):
-    """When a run is over, beside success and exhausted budgets."""
-
-    deadline_s: float | None = Field(default=None, gt=0, le=366 * 86_400)
-    """Since the run was opened."""
-    repeated_state: RepeatedState | None = None
-    """Ends a run that goes round in circles."""
-    final_denials: tuple[Literal["phase", "authority", "conditions", "preconditions", "tool"], ...] = ()
-    """Checks whose refusal ends the run as `policy_denied`."""
-
-
-class Success(Part):
-    """The run's goal is reached when all of this holds."""
-
-    evidence: tuple[Name, ...] = Field(min_length=1)
-    """Verifiers whose last verdict is a pass and fresh."""
-    phase: Name | None = None
 
 
 class Shared(Part):

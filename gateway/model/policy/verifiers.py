@@ -1,0 +1,26 @@
+"""What a policy says of a verifier: how it looks, what it must find, and what its evidence is about."""
+
+from typing import Any
+
+from pydantic import Field
+
+from gateway.model.policy.parts import Expression, Formula, Glob, Name, Part, ProbeCall
+
+
+class Verifier(Part):
+    """A named check of a state of the world."""
+
+    probe: ProbeCall
+    """How it looks."""
+    passes: tuple[Expression, ...] = Field(alias="pass", min_length=1)
+    """CEL expressions over `result` (the probe's whole answer), `args` (the attempt's arguments) and `evidence` (what
+    the run has proven before); all must hold."""
+    timeout_s: float = Field(default=60.0, gt=0, le=3_600)
+    covers: tuple[Glob, ...] = ("*",)
+    """Tools whose mutations make its evidence stale."""
+    scope: dict[str, Any] = {}
+    """Said along with each verdict: which tests, which environment."""
+    scope_from: dict[Name, Formula] = {}
+    """The same, each as a CEL expression over `result` and `args`: the revision that was tested, say."""
+    signature: tuple[str, ...] = ()
+    """Fields of the probe's `structuredContent` that tell one failure from another; no durations and the like."""
