@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from gateway.kernel.case import Case, Gather, Pass, Refuse, Replay, Step, Wait, always, passed
 from gateway.kernel.conditions import Activation, Undecided
 from gateway.kernel.owing import is_undone
-from gateway.kernel.reduce import joined
 from gateway.kernel.registry import changed_parts, pin
 from gateway.kernel.rules import forbids_for
 from gateway.kernel.schema import Schema, Unenforceable, enforceable
@@ -22,7 +21,7 @@ from gateway.model.events import Effect, Outcome
 from gateway.model.lookalikes import spelled
 from gateway.model.policy import Transition
 from gateway.model.proposal import KeySource
-from gateway.model.run import Attempt, AttemptState
+from gateway.model.run import Attempt, AttemptState, joined
 
 RETRY_S = 2.0
 """What `in_flight` and a budget that is only reserved suggest as a pause."""

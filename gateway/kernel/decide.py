@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, assert_never
 from gateway.kernel import checks, rounds, spending
 from gateway.kernel.accounts import Shared, accounts_of
 from gateway.kernel.case import Ask, Case, Check, Gather, Observed, Pass, Refuse, Replay, Step, Wait
-from gateway.kernel.reduce import joined
 from gateway.kernel.registry import Registered
 from gateway.kernel.rules import Rules
 from gateway.kernel.undo import paid, planned
+from gateway.kernel.verify import named_objects
 from gateway.model.canonical import Digest, digest
 from gateway.model.events import (
     ApprovalRequested,
@@ -32,8 +32,9 @@ from gateway.model.events import (
     UsedKey,
     Verdict,
 )
+from gateway.model.policy import Transition
 from gateway.model.proposal import Key, KeySource, Proposal
-from gateway.model.run import Run
+from gateway.model.run import Run, joined
 from gateway.model.trusted import trusted
 
 CHECKS: Mapping[str, Check] = {
@@ -262,10 +263,11 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
     timeout_s = (transition.timeout_s if transition else None) or known.rule.timeout_s
     common = _common(case, checks)
     common["key"] = _key(case)
-    plan = planned(case)
+    plan, attempt = planned(case), f"{case.run.id}.{case.run.version + 1}"
+    proofs = case.rules.proofs(transition) if transition and _sampled(case, transition, attempt) else ()
     return _intent_recorded(
         **common,
-        attempt=f"{case.run.id}.{case.run.version + 1}",
+        attempt=attempt,
         effect=known.effect,
         charge=case.charge,
         timeout_s=timeout_s,
@@ -275,7 +277,9 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
         alike=case.proposal.alike,
         approval=case.approval,
         target=transition.target if transition else None,
-        verifier=transition.verify if transition else None,
+        verifier=proofs[0] if proofs else None,
+        verifiers=proofs[1:],
+        objects=_objects(case),
         edges={str(edge): phase for edge, phase in transition.on.items()} if transition else {},
         waived=waived,
         accounts=(*paid(case), *spending.reservations(case, case.charge)) if case.accounts or case.paid else (),
@@ -287,6 +291,27 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
 
 
 _intent_recorded = trusted(IntentRecorded)
+
+_OF_ONE = 2**64
+
+
+def _sampled(case: Case, transition: Transition, attempt: str) -> bool:
+    """Whether a call is among those that are verified. By the ledger's salt, which no agent knows, and not by chance:
+    so it is decided the same way again.
+    """
+    if transition.sample == 1 or case.known.effect is not Effect.READ:
+        return True
+    drawn = digest({"sampled": attempt}, case.observed.salt).partition(":")[2][:16]
+    return int(drawn, 16) < transition.sample * _OF_ONE
+
+
+def _objects(case: Case) -> tuple[str, ...] | None:
+    """What the call is about; None for a read, and where the registry does not tell."""
+    formulas = case.known.rule.objects
+    if not formulas or case.known.effect is Effect.READ:
+        return None
+    values = {"args": dict(case.proposal.arguments), "values": case.rules.policy.values, "now": case.now}
+    return named_objects("probe", formulas, values, case.rules)
 
 
 def _sent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) -> Verdict:

@@ -115,9 +115,11 @@ _WAITS: Mapping[Outcome, str] = {
 
 
 def _moves(intent: IntentRecorded) -> str:
-    after = f"once `{intent.verifier}` passes" if intent.verifier else "by its receipt"
+    asked = [intent.verifier, *intent.verifiers] if intent.verifier else []
+    plural = len(asked) > 1
+    after = f"once {listed(asked)} {'pass' if plural else 'passes'}" if asked else "by its receipt"
     if intent.target is None:
-        return f", and `{intent.verifier}` is asked" if intent.verifier else ""
+        return f", and {listed(asked)} {'are' if plural else 'is'} asked" if asked else ""
     return f"; the run comes to phase `{intent.target}` {after}"
 
 

@@ -85,7 +85,9 @@ class _Fits:
                 return [str(place[1])], []
             case "verifiers":
                 asking = [
-                    one for one in self._policy.transitions if one.verify == place[1] or place[1] in one.preconditions
+                    one
+                    for one in self._policy.transitions
+                    if place[1] in (*self._policy.proofs(one), *one.preconditions)
                 ]
                 # Whichever of them asks: its check must fit one of all the tools, so they are no patterns of their own.
                 patterns = [pattern for one in asking for pattern in one.tools]
@@ -96,7 +98,7 @@ class _Fits:
     def _probe(self, place: Place, part: Any) -> str:
         """The tool whose answer is `result` at that place, if it is known; the tool itself has no name here."""
         match place:
-            case ("verifiers", _, "pass" | "scope_from", *_):
+            case ("verifiers", _, "pass" | "scope_from" | "about", *_):
                 return str(part["probe"]["tool"])
             case ("tools", _, "idempotency", "query", *_):
                 return str(part["idempotency"]["query"]["probe"]["tool"])

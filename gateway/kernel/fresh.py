@@ -2,36 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from rpds import HashTrieMap
 
 from gateway.kernel.globs import names
 from gateway.model.events import EvidenceRecorded
-from gateway.model.run import UNSETTLED, Evidence, Run
+from gateway.model.run import UNSETTLED, Evidence, Run, joined
 
 
-def wrote(run: Run, tool: str, *, intent: int = 0, end: int = 0) -> HashTrieMap[str, tuple[int, int]]:
-    """By tool that is no read, the places of its last intent and of the last end of an attempt, after one more."""
-    before = run.wrote.get(tool, (0, 0))
-    return run.wrote.insert(tool, (max(before[0], intent), max(before[1], end)))
+def wrote(run: Run, tool: str, objects: Iterable[str] | None, *, intent: int = 0, end: int = 0) -> dict[str, Any]:
+    """The fields of the run that say where its last writes stand, after one more of that tool, about those objects."""
+    touched = run.touched
+    for key in (tool,) if objects is None else (joined(tool, one) for one in objects):
+        touched = touched.insert(key, _later(touched.get(key), intent, end))
+    return {"wrote": run.wrote.insert(tool, _later(run.wrote.get(tool), intent, end)), "touched": touched}
 
 
-def stale(run: Run, tool: str) -> HashTrieMap[str, Evidence]:
+def _later(before: tuple[int, int] | None, intent: int, end: int) -> tuple[int, int]:
+    return (intent, end) if before is None else (max(before[0], intent), max(before[1], end))
+
+
+def stale(run: Run, tool: str, objects: Iterable[str] | None) -> HashTrieMap[str, Evidence]:
     """What the run has proven, once the tool may change what some of it is about."""
     evidence = run.evidence
     for name, held in run.evidence.items():
-        if held.fresh and any(names(pattern, tool) for pattern in held.event.covers):
+        if held.fresh and _covers(held.event, tool) and _concerns(held.event, objects):
             evidence = evidence.insert(name, replace(held, fresh=False))
     return evidence
 
 
 def overtaken(run: Run, event: EvidenceRecorded) -> bool:
     """Whether a covered mutation was intended after the probe started, or was open when it did."""
-    covered = [tool for tool in run.wrote if any(names(pattern, tool) for pattern in event.covers)]
-    if any(max(run.wrote[tool]) > event.after for tool in covered):
+    covered = [tool for tool in run.wrote if _covers(event, tool)]
+    last = [max(run.wrote[tool]) for tool in covered] if not event.about else list(_last(run, covered, event.about))
+    if any(place > event.after for place in last):
         return True
     return any(
-        attempt.state in UNSETTLED and attempt.id != event.attempt and attempt.intent.tool in covered
+        attempt.state in UNSETTLED
+        and attempt.id != event.attempt
+        and attempt.intent.tool in covered
+        and _concerns(event, attempt.intent.objects)
         for attempt in run.unsettled.values()
     )
+
+
+def _last(run: Run, tools: Iterable[str], about: Iterable[str]) -> Iterator[int]:
+    for tool in tools:
+        for key in (tool, *(joined(tool, one) for one in about)):
+            if (found := run.touched.get(key)) is not None:
+                yield max(found)
+
+
+def _covers(event: EvidenceRecorded, tool: str) -> bool:
+    return any(names(pattern, tool) for pattern in event.covers)
+
+
+def _concerns(event: EvidenceRecorded, objects: Iterable[str] | None) -> bool:
+    """Whether a call about these may change what the evidence is about. Who does not say counts as about anything."""
+    return not event.about or objects is None or not set(event.about).isdisjoint(objects)

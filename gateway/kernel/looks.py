@@ -12,11 +12,11 @@ from gateway.kernel.checks import listed, said, unmet, weighed
 from gateway.kernel.conditions import Activation, Undecided
 from gateway.kernel.decide import Taken
 from gateway.kernel.globs import names
-from gateway.kernel.reduce import joined
 from gateway.kernel.rules import Rules
 from gateway.kernel.spending import takes
 from gateway.kernel.undo import planned, unpaid
 from gateway.kernel.values import values_of
+from gateway.model.run import joined
 
 Bears: TypeAlias = Literal["for", "against", "waived", "unasked", "neither"]
 """What a thing that was looked at means for the call."""

@@ -171,7 +171,7 @@ def _tried(records: Sequence[Record]) -> Iterator[Tried]:
 def _goes_on(attempt: Attempt, known: Registered | None, now: datetime) -> tuple[str, bool]:
     """What the gateways do by themselves, and whether a person must."""
     if attempt.unverified:
-        return f"the verifier `{attempt.intent.verifier}` is asked again", False
+        return f"the verifier `{attempt.asked_next}` is asked again", False
     if attempt.state is AttemptState.SUSPENDED and attempt.suspended_until is not None:
         until = attempt.suspended_until.isoformat(timespec="seconds")
         return f"it waits for its client until {until}, and is unknown then", False

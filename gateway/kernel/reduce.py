@@ -43,9 +43,19 @@ from gateway.model.events import (
     Verdict,
 )
 from gateway.model.principal import Principal
-from gateway.model.proposal import Key, KeySource
 from gateway.model.record import Record
-from gateway.model.run import UNSETTLED, Approval, Attempt, AttemptState, Evidence, Intent, Run, RunState, changed
+from gateway.model.run import (
+    UNSETTLED,
+    Approval,
+    Attempt,
+    AttemptState,
+    Evidence,
+    Intent,
+    Run,
+    RunState,
+    changed,
+    joined,
+)
 
 
 class CorruptLedger(Exception):
@@ -140,11 +150,6 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             assert_never(event)
 
 
-def joined(*parts: str) -> str:
-    """One map key of several; NUL stands in no name, id or key."""
-    return "\0".join(parts)
-
-
 def _opened(run: Run, record: Record, event: RunOpened) -> Run:
     who = event.principal
     return run._replace(
@@ -223,7 +228,7 @@ def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
     if run.attempts.get(event.attempt) is not None:
         raise CorruptLedger(f"attempt `{event.attempt}` was intended twice")
     told = event.compensates is not None  # nobody asked for it: it is told with what it undoes
-    attempt = Attempt(id=event.attempt, seq=record.seq, at=record.at, intent=_intent(event), delivered=told)
+    attempt = Attempt(id=event.attempt, seq=record.seq, at=record.at, intent=Intent.of(event), delivered=told)
     equal = joined(event.tool, event.alike or event.arguments)
     count = run.equals.get(equal, ("", 0))[1]
     writes = event.effect is not Effect.READ
@@ -237,44 +242,11 @@ def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
         spent=plus(run.spent, event.charge, 1),
         reported_tokens=run.reported_tokens + event.reported_tokens,
         data=run.data if event.data_class is None else run.data | {event.data_class},
-        wrote=wrote(run, event.tool, intent=record.seq) if writes else run.wrote,
-        evidence=stale(run, event.tool) if writes else run.evidence,
+        evidence=stale(run, event.tool, event.objects) if writes else run.evidence,
+        **(wrote(run, event.tool, event.objects, intent=record.seq) if writes else {}),
     )
     run = _use_up(run, event.approval, attempt.id)
     return owing.intended(run, attempt) if told or event.undo is not None else run
-
-
-def _intent(event: IntentRecorded) -> Intent:
-    key = event.key
-    return Intent(
-        tool=event.tool,
-        upstream=event.upstream,
-        transition=event.transition,
-        arguments=event.arguments,
-        definition=event.definition,
-        policy=event.policy,
-        phase=event.phase,
-        key=Key(key.source, key.value) if key is not None and key.source in _SENT else None,
-        effect=event.effect,
-        charge=event.charge,
-        timeout_s=event.timeout_s,
-        settles_at=event.settles_at,
-        repeat=event.repeat,
-        hold=event.hold,
-        target=event.target,
-        verifier=event.verifier,
-        edges=event.edges,
-        waived=event.waived,
-        accounts=event.accounts,
-        warnings=event.warnings,
-        undo=event.undo,
-        compensates=event.compensates,
-        merges=event.merges,
-    )
-
-
-_SENT = frozenset({KeySource.CALLER, KeySource.CALL_ID, KeySource.UNDO})
-"""Keys that can come again. The others are made for one attempt, and nobody looks for them."""
 
 
 def _with_key(run: Run, attempt: Attempt) -> HashTrieMap[str, str]:
@@ -334,8 +306,8 @@ def _resent(run: Run, record: Record, event: AttemptResent) -> Run:
     again = {"sent": before.sent + 1, "sent_at": record.at, "acts_until": event.settles_at}
     run = _move(run, record, event.attempt, **again)
     # Whatever it writes, it may write now: evidence from before is stale, as after an intent.
-    written = wrote(run, before.intent.tool, intent=record.seq)
-    return run._replace(wrote=written, evidence=stale(run, before.intent.tool))
+    tool, objects = before.intent.tool, before.intent.objects
+    return run._replace(evidence=stale(run, tool, objects), **wrote(run, tool, objects, intent=record.seq))
 
 
 def _gave_back(run: Run, record: Record, event: AttemptUnsent | AttemptRefuted) -> Run:
@@ -363,7 +335,7 @@ def _move(run: Run, record: Record, attempt_id: str, **changes: Any) -> Run:
         attempts=run.attempts.insert(after.id, after),
         unsettled=_with_unsettled(run.unsettled, after),
         moving=_with_unsettled(run.moving, after) if after.moves else run.moving,
-        wrote=wrote(run, after.intent.tool, end=record.seq) if ended else run.wrote,
+        **(wrote(run, after.intent.tool, after.intent.objects, end=record.seq) if ended else {}),
     )
     if not run.undo and after.intent.undo is None:
         return run
@@ -385,7 +357,7 @@ def _proved(run: Run, record: Record, event: EvidenceRecorded) -> Run:
     fresh = not overtaken(run, event)
     run = run._replace(evidence=run.evidence.insert(event.verifier, Evidence(record.seq, event, fresh)))
     if event.attempt is not None:
-        run = _move(run, record, event.attempt, evidence=record.seq, verdict=event.verdict)
+        run = _judged(run, record, event, event.attempt)
         merges = run.attempts[event.attempt].intent.merges
         if merges and event.verdict == "fail":
             run = owing.rejecting(run, merges, record.seq)
@@ -394,3 +366,14 @@ def _proved(run: Run, record: Record, event: EvidenceRecorded) -> Run:
     if event.verdict == "inconclusive":
         return run
     return _failed(run, joined("verifier", event.verifier, event.signature or event.verdict))
+
+
+def _judged(run: Run, record: Record, event: EvidenceRecorded, attempt_id: str) -> Run:
+    """The attempt, after one more of its verifiers; a pass is the last word only of the last of them."""
+    attempt = _attempt(run, record, attempt_id)
+    if attempt.intent.verifiers and attempt.asked_next != event.verifier:
+        raise CorruptLedger(f"record `{record.id}`: `{event.verifier}` was not to speak about `{attempt_id}` now")
+    passed = attempt.passed + (event.verdict == "pass")
+    if event.verdict == "pass" and passed < len(attempt.intent.verifiers):
+        return _move(run, record, attempt_id, passed=passed)
+    return _move(run, record, attempt_id, passed=passed, evidence=record.seq, verdict=event.verdict)

@@ -106,6 +106,10 @@ class Rules:
         """The tool of that name as this policy rules it, whatever its upstream says of it."""
         return self.once(("imagined", name, upstream), lambda: self._rule(Tool(name, upstream, own_name, {})))
 
+    def proofs(self, transition: Transition) -> tuple[str, ...]:
+        """As of the policy."""
+        return self.once(("proofs", transition.name), lambda: self.policy.proofs(transition))
+
     @property
     def merged(self) -> frozenset[str]:
         """Transitions whose effects another one takes over."""

@@ -13,13 +13,12 @@ from gateway.kernel.case import Ask, Case, Gather, Pass, Refuse, Replay, Step, W
 from gateway.kernel.charges import plus
 from gateway.kernel.checks import RETRY_S, unmet
 from gateway.kernel.conditions import Undecided
-from gateway.kernel.reduce import joined
 from gateway.kernel.undo import Planned, planned, unpaid
 from gateway.kernel.values import values_of
 from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect, Outcome, Reservation
 from gateway.model.policy import MAX_COST, Mode, Transition, micro
-from gateway.model.run import AttemptState, Tracked
+from gateway.model.run import AttemptState, Tracked, joined
 
 _CLEAR = always("holds")
 

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from gateway.kernel.owing import keeps_going
 from gateway.kernel.rules import Rules
 from gateway.model.events import Outcome, RunStopped
-from gateway.model.run import Run, RunState
+from gateway.model.policy import Accept
+from gateway.model.run import Evidence, Run, RunState
 
 Stop = Callable[[Run, Rules, datetime], RunStopped | None]
 
@@ -39,7 +40,7 @@ def _verified_success(run: Run, rules: Rules, _now: datetime) -> RunStopped | No
     if success is None or (success.phase is not None and run.phase != success.phase):
         return None
     held = [run.evidence.get(name) for name in success.evidence]
-    proofs = [proof for proof in held if proof is not None and proof.fresh and proof.event.verdict == "pass"]
+    proofs = [proof for proof in held if proof is not None and proves(proof, success.accept)]
     if len(proofs) != len(held) or run.unsettled:
         return None
     return RunStopped(
@@ -48,6 +49,14 @@ def _verified_success(run: Run, rules: Rules, _now: datetime) -> RunStopped | No
         rule="success",
         evidence=tuple(proof.seq for proof in proofs),
     )
+
+
+def proves(held: Evidence, accept: Accept) -> bool:
+    """Whether it is a pass, still fresh, and of a kind that the gate accepts."""
+    event = held.event
+    if not held.fresh or event.verdict != "pass":
+        return False
+    return not (event.self_reported and accept != "self_reported") and not (event.opinion and accept == "independent")
 
 
 def _final_denial(run: Run, _rules: Rules, _now: datetime) -> RunStopped | None:

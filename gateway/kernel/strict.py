@@ -15,12 +15,12 @@ def as_strict(one: Transition, other: Transition, tool: Ruled, rules: Rules) -> 
     paid as well.
     """
     taken, other_taken = vars(tool.charge(one)), vars(tool.charge(other))
-    other_undone = compensation(tool, other, rules.merged)
+    other_undone = compensation(tool, other, rules)
     return (
         (one.mode != "observe" or other.mode == "observe")
         and set(one.preconditions) >= set(other.preconditions)
         and all(taken[unit] >= amount for unit, amount in other_taken.items())
-        and (other_undone is None or compensation(tool, one, rules.merged) == other_undone)
+        and (other_undone is None or compensation(tool, one, rules) == other_undone)
         and _RETRY.index(one.retry) >= _RETRY.index(other.retry)
         and (other.max_attempts is None or (one.max_attempts is not None and one.max_attempts <= other.max_attempts))
         and (other.approval is None or (one.approval is not None and _asks_no_less(one.approval, other.approval)))

@@ -31,13 +31,13 @@ class Planned(NamedTuple):
     """Why nobody can tell beforehand what it will cost."""
 
 
-def compensation(ruled: Ruled, transition: Transition | None, merged: frozenset[str]) -> Compensation | None:
+def compensation(ruled: Ruled, transition: Transition | None, rules: Rules) -> Compensation | None:
     """The call that may become necessary after a call under this transition: only where something can go wrong with it
     later, a postcondition or a merge.
     """
     if transition is None or not ruled.undone or ruled.registered.effect is Effect.READ:
         return None
-    if transition.verify is None and transition.name not in merged:
+    if not rules.proofs(transition) and transition.name not in rules.merged:
         return None
     return transition.compensation or ruled.registered.rule.compensation
 
@@ -83,7 +83,7 @@ def planned(case: Case) -> Planned | None:
     if case.ruled is None or not case.ruled.undone or case.proposal.compensates is not None:
         return None
     rules, transition = case.rules, case.transition
-    wanted = compensation(case.ruled, transition, rules.merged)
+    wanted = compensation(case.ruled, transition, rules)
     if wanted is None or transition is None:
         return None
     arguments = wanted.arguments | dict(_known(case, wanted))

@@ -152,6 +152,7 @@ def _receipt(
         reason=None,
         failure=failure,
         artifact=None,
+        alike=None,
     )
 
 
@@ -180,7 +181,7 @@ def received(run: Run, attempt: Attempt, receipt: ReceiptRecorded) -> Sequence[E
         return (receipt, *_edge(run, attempt, edge or "error", place))
     if receipt.schema_valid is False:
         return (receipt, *_edge(run, attempt, "invalid", place))  # a result that breaks its schema proves nothing
-    if attempt.intent.verifier is not None:
+    if attempt.intent.verifiers:
         return (receipt,)  # evidence moves the phase
     return (receipt, *_advance(run, attempt, place))
 
@@ -217,7 +218,7 @@ class Question:
 def question(run: Run, attempt_id: str, rules: Rules) -> Question | None:
     """The verifier that must speak about this attempt now, or None."""
     attempt = run.attempts[attempt_id]
-    name = attempt.intent.verifier
+    name = attempt.asked_next
     if name is None or not attempt.unverified:
         return None
     return Question(name, rules.policy.verifiers[name], attempt, run.version)
@@ -243,6 +244,7 @@ def settle(
         attempt=asked.attempt.id,
         scope=_scope(asked.rule, run, answer, arguments, rules, now),
         covers=asked.rule.covers,
+        about=_about(asked.rule, run, answer, arguments, rules, now),
         signature=_signature(asked, answer, says) if verdict != "pass" else None,
         says=says,
         artifact=cited.digest if cited else None,
@@ -251,13 +253,20 @@ def settle(
         after=asked.after,
     )
     attempt, place = run.attempts[asked.attempt.id], run.version + 1
-    if not attempt.unverified:
+    if not attempt.unverified or attempt.asked_next != asked.verifier:
         return ()  # another gateway was quicker
     if verdict == "pass":
         # INVARIANT: evidence that was overtaken while it was made moves nothing; the reducer calls it stale as well.
-        return (evidence,) if overtaken(run, evidence) else (evidence, *_advance(run, attempt, place))
+        *before, last = attempt.intent.verifiers
+        proven = asked.verifier == last and all(_holds(run, name) for name in before)
+        return (evidence, *_advance(run, attempt, place)) if proven and not overtaken(run, evidence) else (evidence,)
     # Whoever could not look has found nothing wrong: only a failure takes the failure's edge.
     return (evidence, *(_edge(run, attempt, "verification_failed", place) if verdict == "fail" else ()))
+
+
+def _holds(run: Run, verifier: str) -> bool:
+    held = run.evidence.get(verifier)
+    return held is not None and held.fresh and held.event.verdict == "pass"
 
 
 def probe_arguments(
@@ -290,6 +299,30 @@ def _scope(
         told = ((name, rules.value("verifier", formula).find(values)) for name, formula in rule.scope_from.items())
         scope |= {name: found for name, found in told if not isinstance(found, Undecided)}
     return scope
+
+
+def _about(
+    rule: Verifier, run: Run, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
+) -> tuple[str, ...]:
+    """The objects that the evidence is about; nothing, that is anything, where one of them cannot be told."""
+    if not rule.about or not isinstance(answer, ToolResult):
+        return ()
+    values = _values(run, answer, arguments, rules, now)
+    return named_objects("verifier", rule.about, values, rules) or ()
+
+
+def named_objects(
+    kind: Kind, formulas: Sequence[str], values: Mapping[str, Any], rules: Rules
+) -> tuple[str, ...] | None:
+    """The objects that the formulas name, each once; None where one of them cannot be told."""
+    found: dict[str, None] = {}
+    for formula in formulas:
+        told = rules.value(kind, formula).find(values)
+        named = [told] if isinstance(told, str) else told
+        if not isinstance(named, list) or not all(isinstance(one, str) for one in named):
+            return None
+        found |= dict.fromkeys(named)
+    return tuple(found)
 
 
 def _values(run: Run, answer: ToolResult, arguments: Mapping[str, Any], rules: Rules, now: datetime) -> dict[str, Any]:

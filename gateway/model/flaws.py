@@ -97,6 +97,9 @@ TRANSITIONS_NAMED: tuple[Place, ...] = (("transitions", "*", "merges", "*"),)
 
 VERIFIERS_NAMED: tuple[Place, ...] = (
     ("transitions", "*", "verify"),
+    ("transitions", "*", "verify", "*"),
+    ("phases", "*", "verify"),
+    ("phases", "*", "verify", "*"),
     ("transitions", "*", "preconditions", "*"),
     ("success", "evidence", "*"),
     ("cases", "*", "given", "stale", "*"),
@@ -119,6 +122,8 @@ EXPRESSIONS: Mapping[Place, Kind] = {
 FORMULAS: Mapping[Place, Kind] = {
     ("verifiers", "*", "probe", "arguments_from", "*"): "probe",
     ("verifiers", "*", "scope_from", "*"): "verifier",
+    ("verifiers", "*", "about", "*"): "verifier",
+    ("tools", "*", "objects", "*"): "probe",
     ("transitions", "*", "charge", "cost_from"): "probe",
     ("transitions", "*", "compensation", "arguments_from", "*"): "verifier",
     ("tools", "*", "compensation", "arguments_from", "*"): "verifier",
@@ -158,9 +163,66 @@ def flaws(policy: Mapping[str, Any]) -> Iterator[Flaw]:
     for index, transition in parts(policy, ("transitions", "*")):
         own = [place for place, name in texts(transition, ("merges", "*")) if name == _get(transition, "name")]
         yield from (MergesItself((*index, *place)) for place in own)
-        if "verification_failed" in _keys(_get(transition, "on")) and _get(transition, "verify") is None:
+        proofs = _proofs(policy, transition)
+        if "verification_failed" in _keys(_get(transition, "on")) and not proofs:
             yield UselessEdge((*index, "on", "verification_failed"))
+        if _get(transition, "sample") not in {None, 1} and (not proofs or _get(transition, "to") is not None):
+            yield Flaw((*index, "sample"), UNSAMPLED)
+    yield from _unaccepted(policy)
     yield from (Flaw((*place, "digest"), UNTRUE) for place, pin in parts(policy, ("pins", "*")) if _is_untrue(pin))
+
+
+UNSAMPLED = "only a transition that names a verifier and leads to no phase can be verified now and then"
+
+
+def _proofs(policy: Mapping[str, Any], transition: Any) -> list[str]:
+    """As `Policy.proofs`, of a policy as its file says it."""
+    target = _get(policy.get("phases", {}), str(_get(transition, "to")))
+    return [*_names(_get(transition, "verify")), *_names(_get(target, "verify"))]
+
+
+def _names(told: Any) -> list[str]:
+    listed = [told] if isinstance(told, str) else told
+    return [one for one in listed if isinstance(one, str)] if isinstance(listed, list | tuple) else []
+
+
+GRADES = ("independent", "opinion", "self_reported")
+"""Of evidence, the best first."""
+
+
+def _unaccepted(policy: Mapping[str, Any]) -> Iterator[Flaw]:
+    """Gates that are to be passed by evidence that they do not accept, or by none at all."""
+    success = policy.get("success")
+    for place, name in texts(success, ("evidence", "*")):
+        yield from _too_weak(policy, ("success", *place), name, _get(success, "accept") or "independent", "success")
+    for index, transition in parts(policy, ("transitions", "*")):
+        target = _get(transition, "to")
+        accepted = _get(_get(policy.get("phases", {}), str(target)), "accept") or "self_reported"
+        if accepted == "self_reported":
+            continue
+        proofs = _proofs(policy, transition)
+        if not proofs:
+            yield Flaw(
+                (*index, "to"), f"the phase `{target}` accepts only evidence, and nothing is verified on this way"
+            )
+        for name in proofs:
+            yield from _too_weak(policy, (*index, "verify"), name, accepted, f"the phase `{target}`")
+
+
+def _too_weak(policy: Mapping[str, Any], place: Place, name: str, accepted: Any, gate: str) -> Iterator[Flaw]:
+    grade = grade_of(_get(policy.get("verifiers", {}), name))
+    if accepted in GRADES and GRADES.index(grade) > GRADES.index(accepted):
+        yield Flaw(place, f"{gate} accepts no evidence of this kind, and `{name}` is {GRADE_WORDS[grade]}")
+
+
+GRADE_WORDS = {"opinion": "an opinion (`accept: opinion`)", "self_reported": "self-reported (`accept: self_reported`)"}
+
+
+def grade_of(verifier: Any) -> str:
+    """Of the evidence of a verifier, as its policy's file says it."""
+    if _get(verifier, "result") is not None:
+        return "self_reported"
+    return "opinion" if _get(verifier, "opinion") is True else "independent"
 
 
 UNTRUE = "is not the digest of this definition: a review of the file would approve what it does not show"

@@ -15,9 +15,19 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from rpds import HashTrieMap
 
 from gateway.model.canonical import Digest
-from gateway.model.events import Charge, Denied, Effect, EvidenceRecorded, Outcome, Reservation, RunStopped, Undo
+from gateway.model.events import (
+    Charge,
+    Denied,
+    Effect,
+    EvidenceRecorded,
+    IntentRecorded,
+    Outcome,
+    Reservation,
+    RunStopped,
+    Undo,
+)
 from gateway.model.principal import Principal
-from gateway.model.proposal import Key
+from gateway.model.proposal import Key, KeySource
 from gateway.model.record import GENESIS
 
 
@@ -47,6 +57,10 @@ class AttemptState(StrEnum):
 
 UNSETTLED = frozenset({AttemptState.OPEN, AttemptState.SUSPENDED, AttemptState.UNKNOWN})
 """States in which the effect may have happened or may yet happen."""
+
+
+_SENT = frozenset({KeySource.CALLER, KeySource.CALL_ID, KeySource.UNDO})
+"""Keys that can come again. The others are made for one attempt, and nobody looks for them."""
 
 
 class Intent(NamedTuple):
@@ -79,6 +93,41 @@ class Intent(NamedTuple):
     undo: Undo | None = None
     compensates: str | None = None
     merges: tuple[str, ...] = ()
+    verifiers: tuple[str, ...] = ()
+    """All that must pass, in order; `verifier` is the first."""
+    objects: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, event: IntentRecorded) -> Intent:
+        """What is kept of the event."""
+        key, first = event.key, (event.verifier,) if event.verifier else ()
+        return cls(
+            tool=event.tool,
+            upstream=event.upstream,
+            transition=event.transition,
+            arguments=event.arguments,
+            definition=event.definition,
+            policy=event.policy,
+            phase=event.phase,
+            key=Key(key.source, key.value) if key is not None and key.source in _SENT else None,
+            effect=event.effect,
+            charge=event.charge,
+            timeout_s=event.timeout_s,
+            settles_at=event.settles_at,
+            repeat=event.repeat,
+            hold=event.hold,
+            target=event.target,
+            verifier=event.verifier,
+            verifiers=(*first, *event.verifiers),
+            objects=event.objects,
+            edges=event.edges,
+            waived=event.waived,
+            accounts=event.accounts,
+            warnings=event.warnings,
+            undo=event.undo,
+            compensates=event.compensates,
+            merges=event.merges,
+        )
 
 
 class Attempt(NamedTuple):
@@ -96,8 +145,10 @@ class Attempt(NamedTuple):
     schema_valid: bool | None = None
     receipt: int | None = None
     """Place of its receipt in the run."""
+    passed: int = 0
+    """How many of its verifiers have passed, while others have yet to speak."""
     evidence: int | None = None
-    """Place of its verifier's verdict."""
+    """Place of the verdict on it: of the first verifier that did not pass, or of the last one."""
     verdict: str | None = None
     delivered: bool = False
     suspended_until: datetime | None = None
@@ -124,7 +175,7 @@ class Attempt(NamedTuple):
     @property
     def moves(self) -> bool:
         """Whether its end can move the phase, so that other mutations must wait for it."""
-        return self.intent.target is not None or self.intent.verifier is not None
+        return self.intent.target is not None or bool(self.intent.verifiers)
 
     @property
     def settles_at(self) -> datetime:
@@ -138,11 +189,16 @@ class Attempt(NamedTuple):
 
     @property
     def _asks(self) -> bool:
-        return self.intent.verifier is not None and not self.is_error
+        return bool(self.intent.verifiers) and not self.is_error
+
+    @property
+    def asked_next(self) -> str | None:
+        """The verifier that speaks next, of those that it needs."""
+        return self.intent.verifiers[self.passed] if self.passed < len(self.intent.verifiers) else None
 
     @property
     def unverified(self) -> bool:
-        """Answered, but its verifier has not spoken."""
+        """Answered, and a verifier has yet to speak."""
         return self.state is AttemptState.ANSWERED and self._asks and self.evidence is None
 
     @property
@@ -254,6 +310,8 @@ class Run(NamedTuple):
     """Failure signature to how often it was seen since the last new evidence."""
     wrote: HashTrieMap[str, tuple[int, int]] = HashTrieMap()
     """By tool that is no read: places of its last intent and of the last end of an attempt."""
+    touched: HashTrieMap[str, tuple[int, int]] = HashTrieMap()
+    """The same by tool and object, joined, where calls say what they are about; by the tool alone where they do not."""
     undo: HashTrieMap[str, Undoing] = HashTrieMap()
     """By attempt, of those for which a compensation is set aside or was ever owed. `kernel/owing.py` moves it."""
     set_aside: HashTrieMap[str, Undo] = HashTrieMap()
@@ -284,6 +342,11 @@ class Tracked:
     """The gateway process that waits for it."""
     lease_until: float
     """Seconds since the epoch; until then only the owner may settle it."""
+
+
+def joined(*parts: str) -> str:
+    """One map key of several; NUL stands in no name, id or key."""
+    return "\0".join(parts)
 
 
 N = TypeVar("N", bound=Attempt | Run)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gateway.kernel.accounts import held_back, postings
 from gateway.kernel.moves import NEXT_ATTEMPT
 from gateway.kernel.owing import follows
-from gateway.kernel.reduce import joined, reduce
+from gateway.kernel.reduce import reduce
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
 from gateway.kernel.verify import lose
@@ -20,7 +20,7 @@ from gateway.model.account import Posting
 from gateway.model.canonical import Digest
 from gateway.model.events import Effect, Event, IntentRecorded, RunMigrated
 from gateway.model.record import SCHEMA, Record, encode, utc
-from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState, Tracked
+from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState, Tracked, joined
 from gateway.model.trusted import trusted
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable, Occupied
 from gateway.runtime import trace

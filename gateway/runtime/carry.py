@@ -16,7 +16,7 @@ from gateway.kernel.conditions import Undecided
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.registry import is_pinned
 from gateway.kernel.rules import Rules
-from gateway.kernel.verify import failure_of, judged, observe, probe_arguments, question, settle
+from gateway.kernel.verify import Question, failure_of, judged, observe, probe_arguments, question, settle
 from gateway.model.canonical import Digest, parse
 from gateway.model.events import AttemptResent, AttemptResumed, Effect, Event, IntentRecorded
 from gateway.model.policy import Verifier
@@ -178,10 +178,15 @@ class Carrier:
             self.owed(run.id)
 
     async def _verify(self, run: Run, rules: Rules, attempt_id: str, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
-        asked = question(run, attempt_id, rules)
-        if asked is None:
-            self._heed(run, attempt_id)
-            return run, rules
+        while (asked := question(run, attempt_id, rules)) is not None:
+            run, rules = await self._ask_about(run, rules, asked, arguments)
+        self._heed(run, attempt_id)
+        return run, rules
+
+    async def _ask_about(
+        self, run: Run, rules: Rules, asked: Question, arguments: Mapping[str, Any]
+    ) -> tuple[Run, Rules]:
+        """One verifier has spoken about the attempt, or another gateway has asked it meanwhile."""
         begun = self._clock.monotonic()
         answer, started = await self._verdict_of(asked.rule, arguments, rules)
         elapsed = self._clock.monotonic() - begun
@@ -192,9 +197,8 @@ class Carrier:
                 state, asked, answer, cited, arguments, judged_by, started_at=started, duration_s=elapsed, now=now
             )
 
-        _, run, rules = await self._book.transact(run.id, settled, payloads)
-        self._heed(run, attempt_id)
-        return run, rules
+        events, run, rules = await self._book.transact(run.id, settled, payloads)
+        return (run, rules) if events else (await self._book.fresh_state_of(run.id), rules)
 
     async def _verdict_of(self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules) -> tuple[Answer, datetime]:
         """What the probe of a verifier answers about a call with these arguments, and when it was asked."""

@@ -188,9 +188,11 @@ def _evidence(run: Run, attempt: Attempt) -> tuple[Cited, ...]:
     """What its verifier said about the attempt; nothing yet, if it has not spoken."""
     if attempt.evidence is None:
         return ()
-    proof = run.evidence.get(attempt.intent.verifier or "")
-    mine = proof is not None and proof.seq == attempt.evidence
-    says = proof.event.says if proof is not None and mine else f"its verifier said {attempt.verdict}"
+    spoke = (run.evidence.get(name) for name in attempt.intent.verifiers)
+    says = next(
+        (proof.event.says for proof in spoke if proof is not None and proof.seq == attempt.evidence),
+        f"its verifier said {attempt.verdict}",
+    )
     return (Cited(event=f"{run.id}#{attempt.evidence}", says=says),)
 
 

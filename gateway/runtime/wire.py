@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gateway.kernel.reduce import joined
 from gateway.kernel.rules import Rules
 from gateway.kernel.verify import Cited
 from gateway.model.canonical import Digest, canonical, digest_bytes
 from gateway.model.proposal import Proposal
-from gateway.model.run import Run
+from gateway.model.run import Run, joined
 from gateway.model.tool import Answer, InputRequired, ProtocolError, TaskStarted, Tool, ToolResult
 from gateway.runtime.tell import Executed
 

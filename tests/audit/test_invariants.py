@@ -25,6 +25,7 @@ from tests.audit.told import (
     a_resending,
     a_second_decision,
     a_success,
+    a_success_of_something_else,
     a_success_with_a_call_open,
     after_a_key_was_used,
     an_approved_intent,
@@ -269,7 +270,7 @@ ROWS: list[Row] = [
     ),
     (
         "a success of something else",
-        a_success(verifier="u"),
+        a_success_of_something_else,
         {},
         [("I19", "it succeeded without fresh evidence of `t`")],
     ),

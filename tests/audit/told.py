@@ -281,6 +281,12 @@ def a_success(**fields: Any) -> Callable[[], tuple[Told, Event]]:
     return made
 
 
+def a_success_of_something_else() -> tuple[Told, Event]:
+    told = proven("inconclusive")
+    told.then(evidence("run_1.2", verifier="u").model_copy(update={"attempt": None}))
+    return told, RunStopped(outcome="verified_success", reason="it is", rule="success", evidence=(5,))  # type: ignore[arg-type]
+
+
 def a_success_with_a_call_open() -> tuple[Told, Event]:
     told = proven()
     told.sent("pay", n=2)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.kernel.fresh import overtaken
-from gateway.kernel.reduce import CorruptLedger, joined, reduce
+from gateway.kernel.reduce import CorruptLedger, reduce
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import digest
 from gateway.model.events import (
@@ -38,7 +38,7 @@ from gateway.model.events import (
 from gateway.model.principal import Principal
 from gateway.model.proposal import KeySource
 from gateway.model.record import Record, utc
-from gateway.model.run import Approval, Attempt, AttemptState, Evidence, Run, RunState
+from gateway.model.run import Approval, Attempt, AttemptState, Evidence, Run, RunState, joined
 from tests import world
 from tests.kernel.test_decide import WRITE, intended, judge, receipt
 
@@ -151,6 +151,7 @@ def test_an_intent_is_an_attempt_and_is_charged_at_once() -> None:
         "reported_tokens": 7,
         "data": frozenset({"internal"}),
         "wrote": {"write": (2, 0)},
+        "touched": {"write": (2, 0)},
     }
     assert attempt._replace(intent=None) == Attempt(id="run_1.2", seq=2, at=utc(LATER), intent=None)  # type: ignore[arg-type]
     assert attempt.intent.waived == event.waived
@@ -207,6 +208,7 @@ def test_a_receipt_settles_its_attempt_and_measures_its_tokens() -> None:
     told = changed(run, event)
     assert {name: told[name] for name in told if name != "attempts"} == {
         "unsettled": {}, "spent": SPENT, "wrote": {"write": (2, 3)},
+        "touched": {"write": (2, 3)},
     }  # fmt: skip
     wrong = event.model_copy(update={"is_error": True})
     assert of_attempt(run, wrong) == settled | {"is_error": True}
@@ -232,7 +234,7 @@ def test_what_did_not_happen_is_given_back_and_its_key_is_free() -> None:
         told = changed(before, event)
         assert (told["spent"], told["keys"], told["unsettled"]) == (Charge(), {}, {})
         assert told["wrote"] == {"write": (2, before.version + 1)}
-        assert set(told) == {"attempts", "spent", "keys", "unsettled", "wrote"}
+        assert set(told) == {"attempts", "spent", "keys", "unsettled", "wrote", "touched"}
     late = changed(sent(UNKNOWN, REFUTED), receipt(**RECEIPT))
     assert late["spent"] == SPENT
 
@@ -240,11 +242,11 @@ def test_what_did_not_happen_is_given_back_and_its_key_is_free() -> None:
 def test_what_was_abandoned_frees_its_key_and_stays_charged() -> None:
     event = AttemptAbandoned(attempt="run_1.2", reason="t")
     assert of_attempt(sent(), event) == {"state": AttemptState.ABANDONED}
-    assert set(changed(sent(), event)) == {"attempts", "keys", "unsettled", "wrote"}
+    assert set(changed(sent(), event)) == {"attempts", "keys", "unsettled", "wrote", "touched"}
     unkeyed = sent()
     run, rules = opened()
     unkeyed = world.after(run, _intent(run, rules, key=None))
-    assert set(changed(unkeyed, event)) == {"attempts", "unsettled", "wrote"}
+    assert set(changed(unkeyed, event)) == {"attempts", "unsettled", "wrote", "touched"}
 
 
 def test_an_unknown_or_suspended_attempt_stays_unsettled() -> None:

@@ -39,7 +39,7 @@ def test_what_is_sent_again_makes_evidence_stale_as_a_new_write_does() -> None:
     told = changed(sent(UNKNOWN), resent)
     assert told["wrote"] == {"write": (4, 0)}
     assert told["reported_tokens"] == 7
-    assert set(told) == {"attempts", "unsettled", "wrote", "reported_tokens"}
+    assert set(told) == {"attempts", "unsettled", "wrote", "touched", "reported_tokens"}
 
 
 def test_what_happened_after_all_has_its_key_again_unless_another_call_has_it_by_now() -> None:

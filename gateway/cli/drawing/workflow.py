@@ -153,8 +153,9 @@ def _details(transition: Transition) -> Iterator[str]:
     if transition.approval is not None:
         people = "a person" if transition.approval.quorum == 1 else f"{transition.approval.quorum} people"
         yield f"{people} must agree" + (", for some calls" if transition.approval.when else "")
-    if transition.verify is not None:
-        yield f"proven by {transition.verify}"
+    if transition.verify:
+        some = f", of {transition.sample:.0%} of its calls" if transition.sample < 1 else ""
+        yield f"proven by {', '.join(transition.verify)}{some}"
     if transition.compensation is not None:
         yield f"undone by {transition.compensation.tool}"
     if transition.merges:

@@ -72,7 +72,9 @@ def _known(facts: Facts, path: Path) -> Collection[str]:
 def verifiers(facts: Facts) -> Iterator[Found]:
     """Verifiers that nothing asks, that pass in any case, or that change what they look at."""
     policy = facts.policy
-    asked = {one for transition in policy.transitions for one in (transition.verify, *transition.preconditions)}
+    asked = {
+        one for transition in policy.transitions for one in (*policy.proofs(transition), *transition.preconditions)
+    }
     asked |= set(policy.success.evidence) if policy.success else set()
     for name, verifier in policy.verifiers.items():
         place = ("verifiers", name)

@@ -11,10 +11,11 @@ from typing import Any, Literal, TypeAlias
 
 from gateway.kernel.analysis.expressions import fixed, needed_evidence
 from gateway.kernel.analysis.patterns import contains, covering, meets
+from gateway.kernel.conditions import roots_in
 from gateway.kernel.registry import registered
 from gateway.model.events import Effect
 from gateway.model.flaws import Kind
-from gateway.model.policy import Forbid, Grant, Mode, Policy, ToolRule, Transition
+from gateway.model.policy import Forbid, Grant, Mode, Policy, ToolRule, Transition, Verifier
 from gateway.model.tool import Tool
 
 ALL_EFFECTS = frozenset(Effect)
@@ -211,7 +212,7 @@ class Facts:
     @cached_property
     def _run(self) -> tuple[frozenset[str], frozenset[str], tuple[int, ...]]:
         """Phases that a run may reach, verifiers that it may have evidence of, transitions that it may take."""
-        reached, proven, taken = {self.policy.initial}, set[str](), set[int]()
+        reached, proven, taken = {self.policy.initial}, set(self.by_itself), set[int]()
         changed = True
         while changed:
             changed = False
@@ -221,9 +222,17 @@ class Facts:
                 if all(needed_evidence(one) <= proven for one in transition.when):
                     taken.add(place)
                     reached |= set(self.targets(transition))
-                    proven |= {transition.verify} if transition.verify else set()
+                    proven |= set(self.policy.proofs(transition))
                     changed = True
         return frozenset(reached), frozenset(proven), tuple(sorted(taken))
+
+    @cached_property
+    def by_itself(self) -> frozenset[str]:
+        """Verifiers of the success that hang on no call's arguments: the gateway asks them when an agent says that it
+        is done, whatever the run did.
+        """
+        wanted = self.policy.success.evidence if self.policy.success is not None else ()
+        return frozenset(name for name in wanted if not _reads_arguments(self.policy.verifiers[name]))
 
     @property
     def reached(self) -> frozenset[str]:
@@ -273,7 +282,7 @@ class Facts:
             good |= {
                 source
                 for _, transition in self.live
-                if transition.verify in success.evidence
+                if set(self.policy.proofs(transition)) & set(success.evidence)
                 for source in self.sources(transition)
             }
         moves = [(self.sources(one), frozenset(self.targets(one))) for _, one in self.live]
@@ -288,6 +297,14 @@ class Facts:
     def written(self) -> dict[str, Any]:
         """The policy with the keys of its file."""
         return self.policy.model_dump(mode="json", by_alias=True)
+
+
+def _reads_arguments(verifier: Verifier) -> bool:
+    judged = (*verifier.passes, *verifier.scope_from.values(), *verifier.about)
+    asked = verifier.probe.arguments_from.values()
+    return any("args" in roots_in(one, "verifier") for one in judged) or any(
+        "args" in roots_in(one, "probe") for one in asked
+    )
 
 
 def _taking(rules: Sequence[tuple[int, Transition | Forbid]], pattern: str, effect: Effect) -> int | None:

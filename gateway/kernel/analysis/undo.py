@@ -62,7 +62,7 @@ def _is_of(facts: Facts, transition: Transition, pattern: str) -> bool:
 
 
 def _may_be_due(facts: Facts, transition: Transition) -> bool:
-    return transition.verify is not None or bool(_merging(facts, transition))
+    return bool(facts.policy.proofs(transition)) or bool(_merging(facts, transition))
 
 
 def _merging(facts: Facts, transition: Transition) -> Sequence[Transition]:
@@ -112,8 +112,8 @@ def _those(due: Sequence[Transition]) -> str:
 
 def _owed_in(facts: Facts, transition: Transition) -> Iterator[str]:
     """The phases in which it may turn out that the transition's effect must be undone, as far as a run comes there."""
-    for failing in (*([transition] if transition.verify is not None else []), *_merging(facts, transition)):
-        after = failing.on.get("verification_failed") if failing.verify is not None else None
+    for failing in (*([transition] if facts.policy.proofs(transition) else []), *_merging(facts, transition)):
+        after = failing.on.get("verification_failed") if facts.policy.proofs(failing) else None
         rejected = failing is not transition and failing.approval is not None
         if after is not None:
             yield after
@@ -150,7 +150,7 @@ def merges(facts: Facts) -> Iterator[Found]:
     """Merges that can never be rejected, or of which nothing could be undone then."""
     policy = facts.policy
     for at, transition in enumerate(policy.transitions):
-        if transition.merges and transition.verify is None and transition.approval is None:
+        if transition.merges and not facts.policy.proofs(transition) and transition.approval is None:
             yield Found(
                 "merge-unproven",
                 ("transitions", at, "merges"),

@@ -51,7 +51,11 @@ def set_aside(facts: Facts, transition: Transition, unit: str) -> int:
     """The least that such a call sets aside beside that, to be undone with."""
     merged = any(transition.name in one.merges for one in facts.policy.transitions)
     cells = facts.cells_of(transition)
-    if unit == "reviews" or not (transition.verify or merged) or any(Effect.READ in cell.effects for cell in cells):
+    if (
+        unit == "reviews"
+        or not (facts.policy.proofs(transition) or merged)
+        or any(Effect.READ in cell.effects for cell in cells)
+    ):
         return 0
     undone = [transition.compensation or cell.rule.compensation for cell in cells]
     return min((0 if one is None else _undoing(facts, one.tool, unit) for one in undone), default=0)
@@ -70,7 +74,7 @@ def cheapest(facts: Facts, unit: str) -> Way | None:
         return None
     wanted = tuple(success.evidence[:MAX_PROOFS])
     moves = _moves(facts, unit, wanted)
-    start = (facts.policy.initial, frozenset[str]())
+    start = (facts.policy.initial, facts.by_itself & frozenset(wanted))
     best: dict[tuple[str, frozenset[str]], int] = {start: 0}
     queue: list[tuple[int, int, str, frozenset[str], tuple[str, ...]]] = [(0, 0, *start, ())]
     count = 0
@@ -82,7 +86,7 @@ def cheapest(facts: Facts, unit: str) -> Way | None:
             continue
         for (target, proof), (takes, name) in moves.get(phase, {}).items():
             now = max(spent, takes) if unit in GREATEST else spent + takes
-            there = (target, proven | {proof} if proof else proven)
+            there = (target, proven | proof)
             if now < best.get(there, now + 1):
                 best[there] = now
                 count += 1
@@ -92,15 +96,15 @@ def cheapest(facts: Facts, unit: str) -> Way | None:
 
 def _moves(
     facts: Facts, unit: str, wanted: Sequence[str]
-) -> Mapping[str, Mapping[tuple[str, str | None], tuple[int, str]]]:
+) -> Mapping[str, Mapping[tuple[str, frozenset[str]], tuple[int, str]]]:
     """From each phase: where a call leads and what it proves, and the cheapest transition that does."""
-    found: dict[str, dict[tuple[str, str | None], tuple[int, str]]] = {}
+    found: dict[str, dict[tuple[str, frozenset[str]], tuple[int, str]]] = {}
     for _, transition in facts.live:
         takes = price(facts, transition, unit)
-        proof = transition.verify if transition.verify in wanted else None
+        proof = frozenset(facts.policy.proofs(transition)) & frozenset(wanted)
         fails = [phase for edge, phase in transition.on.items() if facts.may_fail(transition, edge)]
         for source in facts.sources(transition):
-            ends = [(transition.target or source, proof), *((phase, None) for phase in fails)]
+            ends = [(transition.target or source, proof), *((phase, frozenset[str]()) for phase in fails)]
             for end in ends:
                 known = found.setdefault(source, {})
                 known[end] = min(known.get(end, (takes, transition.name)), (takes, transition.name))

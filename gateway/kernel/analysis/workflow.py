@@ -209,7 +209,7 @@ def contradicting(facts: Facts) -> Iterator[Found]:
 def _spoils(facts: Facts, last: str, other: str) -> bool:
     """Whether every transition that proves the one is a mutation that the other's evidence covers."""
     covers = facts.policy.verifiers[other].covers
-    proving = [transition for _, transition in facts.live if transition.verify == last]
+    proving = [transition for _, transition in facts.live if last in facts.policy.proofs(transition)]
     return last != other and all(_overtakes(facts, transition, covers) for transition in proving)
 
 
@@ -221,7 +221,7 @@ def _overtakes(facts: Facts, transition: Transition, covers: Sequence[str]) -> b
 def _evidence(facts: Facts, goal: Success, at: int, name: str) -> Iterator[Found]:
     place = ("success", "evidence", at)
     if name not in facts.proven:
-        asking = [one.name for one in facts.policy.transitions if one.verify == name]
+        asking = [one.name for one in facts.policy.transitions if name in facts.policy.proofs(one)]
         why = f"no run can take {listed(asking)}" if asking else "no transition asks for it"
         advice = (
             "see what is said of that transition"
@@ -252,7 +252,9 @@ def _spoiling(facts: Facts, phase: str, verifier: str) -> list[str]:
     covers = facts.policy.verifiers[verifier].covers
     spoiling = []
     for _, transition in facts.live:
-        if transition.verify == verifier and (transition.target == phase or phase in facts.sources(transition)):
+        if verifier in facts.policy.proofs(transition) and (
+            transition.target == phase or phase in facts.sources(transition)
+        ):
             return []
         if phase not in facts.targets(transition) or facts.sources(transition) == {phase}:
             continue
@@ -283,7 +285,7 @@ def _unasked(facts: Facts, rule: Place, when: tuple[str, ...], said: str) -> Ite
 def _unproven(facts: Facts, name: str) -> str:
     if name not in facts.policy.verifiers:
         return f"no verifier is named `{name}`"
-    asking = [one.name for one in facts.policy.transitions if one.verify == name]
+    asking = [one.name for one in facts.policy.transitions if name in facts.policy.proofs(one)]
     why = (
         f"only {listed(asking)} ask{'s' if len(asking) == 1 else ''} for it" if asking else "no transition asks for it"
     )

@@ -1,12 +1,11 @@
 """step -> what is wrong with it, or None: calls, their answers, budgets and ends."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 from gateway.kernel.accounts import limited_by, limits_of, shown
 from gateway.kernel.audit.breach import Step
 from gateway.kernel.globs import names
-from gateway.kernel.reduce import joined
+from gateway.kernel.stop import proves
 from gateway.model.events import (
     ApprovalRequested,
     AttemptRefuted,
@@ -26,7 +25,7 @@ from gateway.model.events import (
 )
 from gateway.model.policy import Policy
 from gateway.model.proposal import KeySource
-from gateway.model.run import AttemptState
+from gateway.model.run import AttemptState, joined
 
 _SENT = frozenset({KeySource.CALLER, KeySource.CALL_ID})
 """Keys that a client can send again."""
@@ -203,30 +202,28 @@ def success_unproven(step: Step) -> str | None:
         return None
     if step.before.unsettled:
         return f"it succeeded while `{min(step.before.unsettled)}` was not settled"
-    proven = dict(_proven(step))
+    success = step.policy.success if step.policy is not None else None
+    proven = {
+        name: held.seq
+        for name, held in step.before.evidence.items()
+        if proves(held, success.accept if success is not None else "independent")
+    }
     if not event.evidence or not set(event.evidence) <= set(proven.values()):
         return "it succeeded by what is no fresh evidence that something holds"
-    success = step.policy.success if step.policy is not None else None
     lacking = next((name for name in success.evidence if name not in proven), None) if success is not None else None
     return None if lacking is None else f"it succeeded without fresh evidence of `{lacking}`"
-
-
-def _proven(step: Step) -> Iterator[tuple[str, int]]:
-    for name, held in step.before.evidence.items():
-        if held.fresh and held.event.verdict == "pass" and not held.event.self_reported:
-            yield name, held.seq
 
 
 def phase_unproven(step: Step) -> str | None:
     """Where a transition names a verifier, only its pass leads to the phase that it is for."""
     event = step.record.event
     attempt = step.before.attempts.get(event.attempt or "") if isinstance(event, PhaseMoved) else None
-    if attempt is None or attempt.intent.verifier is None or not isinstance(event, PhaseMoved):
+    if attempt is None or not attempt.intent.verifiers or not isinstance(event, PhaseMoved):
         return None
     intent = attempt.intent
     if event.target != intent.target or event.target in intent.edges.values() or attempt.verdict == "pass":
         return None
-    return f"the run came to `{event.target}`, and `{intent.verifier}` did not pass"
+    return f"the run came to `{event.target}`, and `{'`, `'.join(intent.verifiers)}` did not pass"
 
 
 def evidence_from_the_future(step: Step) -> str | None:

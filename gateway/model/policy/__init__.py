@@ -11,6 +11,7 @@ from gateway.model.policy.parts import MAX_COST as MAX_COST
 from gateway.model.policy.parts import MAX_EXPRESSION as MAX_EXPRESSION
 from gateway.model.policy.parts import NAME_PATTERN as NAME_PATTERN
 from gateway.model.policy.parts import UNITS as UNITS
+from gateway.model.policy.parts import Accept as Accept
 from gateway.model.policy.parts import Limits as Limits
 from gateway.model.policy.parts import Mode as Mode
 from gateway.model.policy.parts import Name as Name

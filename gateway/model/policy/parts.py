@@ -3,7 +3,7 @@
 from decimal import ROUND_CEILING, Decimal
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
 MAX_EXPRESSION = 4000
@@ -23,6 +23,19 @@ MAX_COST = 1_000_000_000
 Cost: TypeAlias = Annotated[float, Field(ge=0, le=MAX_COST)]
 """An amount in the currency that the policy's author has in mind; counted in millionths."""
 Mode: TypeAlias = Literal["enforce", "observe"]
+
+
+def _listed(told: Any) -> Any:
+    if isinstance(told, list):
+        return tuple(told)
+    return () if told is None else (told,) if isinstance(told, str) else told
+
+
+Names: TypeAlias = Annotated[tuple[Name, ...], BeforeValidator(_listed, json_schema_input_type=Name | tuple[Name, ...])]
+"""One name or a list of them."""
+Accept: TypeAlias = Literal["independent", "opinion", "self_reported"]
+"""Which evidence counts: of a look of the gateway's own that does not err; also of a checker that may, such as a model;
+also of what the call itself has answered."""
 
 
 class Part(BaseModel):

@@ -104,6 +104,9 @@ class ToolRule(Part):
     """JSON Schema of its `structuredContent`, by which verifiers are checked where no server can be asked."""
     idempotency: Idempotency | None = None
     """Inferred where not said: reads are natural, all else is `none`."""
+    objects: tuple[Formula, ...] = ()
+    """What a call is about, as CEL expressions over `args`, each a text or a list of texts: `args.path`. A write of
+    other objects leaves evidence fresh that says what it is `about`."""
     timeout_s: float = Field(default=60.0, gt=0, le=86_400)
     """How long a call may take; then its outcome is unknown, unless it only reads."""
     grace_s: float = Field(default=30.0, ge=0, le=86_400)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gateway.model.policy.parts import Name, Part
+from gateway.model.policy.parts import Accept, Name, Part
 
 
 class RepeatedState(Part):
@@ -30,3 +30,5 @@ class Success(Part):
     evidence: tuple[Name, ...] = Field(min_length=1)
     """Verifiers whose last verdict is a pass and fresh."""
     phase: Name | None = None
+    accept: Accept = "independent"
+    """Which evidence counts. Nothing else proves a success, whatever it says."""

@@ -1,6 +1,6 @@
 """What a policy says of a verifier: how it looks, what it must find, and what its evidence is about."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,12 @@ class Verifier(Part):
     timeout_s: float = Field(default=60.0, gt=0, le=3_600)
     covers: tuple[Glob, ...] = ("*",)
     """Tools whose mutations make its evidence stale."""
+    about: tuple[Formula, ...] = ()
+    """Objects that its evidence is about, as CEL expressions over `result` and `args`, each a text or a list of texts;
+    a write of others (`objects` in the registry) leaves it fresh. All that it covers where not said or not to be
+    told."""
+    tell: Literal["artifact", "verdict"] = "artifact"
+    """What the agent is told of a failure: what was found, cut short, or only that it failed."""
     scope: dict[str, Any] = {}
     """Said along with each verdict: which tests, which environment."""
     scope_from: dict[Name, Formula] = {}

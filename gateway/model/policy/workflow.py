@@ -12,6 +12,7 @@ from gateway.model.events import Effect, Outcome
 from gateway.model.flaws import flaws
 from gateway.model.policy.cases import Case
 from gateway.model.policy.parts import (
+    Accept,
     Authority,
     Cost,
     Expression,
@@ -20,6 +21,7 @@ from gateway.model.policy.parts import (
     Limits,
     Mode,
     Name,
+    Names,
     Part,
 )
 from gateway.model.policy.registry import Compensation, Pin, ToolRule, Window
@@ -35,6 +37,10 @@ class Phase(Part):
 
     description: str = ""
     """What the run is about while it is in this phase."""
+    verify: Names = ()
+    """Verifiers that must pass before a transition leads here, after the transition's own."""
+    accept: Accept = "self_reported"
+    """Which evidence may lead here; all where not said."""
     ends: Literal["infeasible", "policy_denied", "human_escalation"] | None = None
     """A run that comes here is over, as this. Success is no phase: it is proven, by `success`."""
 
@@ -106,8 +112,11 @@ class Transition(Part):
     happened; or not at all. The gateway itself never sends a call twice."""
     max_attempts: int | None = Field(default=None, ge=1)
     """How often a run may send equal calls; no limit where not said."""
-    verify: Name | None = None
-    """The verifier whose pass it needs; only then has the run moved on."""
+    verify: Names = ()
+    """The verifier whose pass it needs, or several, asked in this order; only then has the run moved on."""
+    sample: float = Field(default=1, gt=0, le=1)
+    """The part of its calls that are verified; for reads alone that move no phase. Which ones, nobody can tell
+    beforehand."""
     target: Name | None = Field(default=None, alias="to")
     """The phase that it leads to, by its receipt or, if it names a verifier, by the evidence."""
     on: dict[Edge, Name] = {}
@@ -239,6 +248,13 @@ class Policy(Shared):
     """What ends the run as `verified_success`; it never succeeds where not said."""
     cases: tuple[Case, ...] = ()
     """Run by `counterfoil check`."""
+
+    def proofs(self, transition: Transition) -> tuple[str, ...]:
+        """The verifiers that must pass, in order, before a call under it has done its work: its own, then those of the
+        phase that it leads to.
+        """
+        phase = self.phases.get(transition.target or "")
+        return tuple(dict.fromkeys((*transition.verify, *(phase.verify if phase is not None else ()))))
 
     @property
     def initial(self) -> str:

@@ -59,7 +59,7 @@ def walked(policy: Policy, steps: tuple[tuple[int, str], ...]) -> tuple[list[int
                 return None
             phase = transition.on["error"]
         else:
-            phase, proven = transition.target or phase, proven or transition.verify is not None
+            phase, proven = transition.target or phase, proven or bool(transition.verify)
     goal = policy.success.phase if policy.success else None
     return (calls, tokens) if proven and goal in {None, phase} else None
 

@@ -12,8 +12,12 @@ def rule(name: str, *tools: str, **more: Any) -> dict[str, Any]:
 
 
 def verifier(tool: str = "look", *passes: str, **more: Any) -> dict[str, Any]:
-    """A verifier."""
-    return {"probe": {"tool": tool}, "pass": list(passes or ("result.ok == true",)), **more}
+    """A verifier, of a call: what it asks hangs on its arguments."""
+    return {
+        "probe": {"tool": tool, "arguments_from": {"what": "args.what"}},
+        "pass": list(passes or ("result.ok == true",)),
+        **more,
+    }
 
 
 QUIET: dict[str, Any] = {
