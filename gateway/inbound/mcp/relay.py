@@ -19,7 +19,7 @@ from gateway.inbound.mcp.fetches import Fetches
 from gateway.inbound.mcp.identity import Runs
 from gateway.inbound.mcp.listening import LegacyListener, ModernListener
 from gateway.inbound.mcp.observing import Observe, info_of, unobserved
-from gateway.inbound.mcp.own_tools import OWN_TOOLS
+from gateway.inbound.mcp.own_tools import OWN_DEFINITIONS
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.seals import Seals
 from gateway.inbound.mcp.tasks import Tasks
@@ -256,7 +256,7 @@ class Relay:
             raise Fault(METHOD_NOT_FOUND, "Method not found", data=asking.method)
         answer = results.listed(kind, offered, modern=asking.modern)
         if kind == "tools":
-            answer["tools"] += OWN_TOOLS
+            answer["tools"] += OWN_DEFINITIONS
         return answer
 
     # --- what changes -------------------------------------------------------------------------------------------------
