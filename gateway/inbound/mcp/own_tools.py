@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gateway.inbound.mcp.asking import Asking
 from gateway.inbound.mcp.callers import LegacyCaller, ModernCaller
@@ -17,8 +17,13 @@ from gateway.inbound.mcp.identity import Runs
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.model.answer import Shown
 from gateway.model.canonical import canonical
+from gateway.model.plan import Note, Plan
+from gateway.model.status import NoteAnswer, PlanAnswer, Status
 
 RESULT = "gateway__result"
+STATUS = "gateway__status"
+PLAN = "gateway__plan"
+NOTE = "gateway__note"
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -67,7 +72,7 @@ class OwnTool(Generic[A]):
         hints = {"readOnlyHint": not self.writes, "idempotentHint": not self.writes, "openWorldHint": False}
         told: dict[str, Any] = {"name": self.name, "title": self.title, "description": self.description}
         told |= {"inputSchema": schema_of(self.takes)}
-        told |= {} if self.gives is None else {"outputSchema": schema_of(self.gives, mode="serialization")}
+        told |= {} if self.gives is None else {"outputSchema": schema_of(self.gives)}
         return told | {"annotations": hints | ({"destructiveHint": False} if self.writes else {})}
 
     def read(self, arguments: Any) -> A:
@@ -95,9 +100,9 @@ def _lower(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def schema_of(model: type[BaseModel], *, mode: Any = "validation") -> dict[str, Any]:
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     """The model's JSON Schema without references: clients are known that follow none."""
-    schema = model.model_json_schema(mode=mode)
+    schema = model.model_json_schema()
     schema.pop("description", None)  # of the class, and the tool has one of its own
     told: dict[str, Any] = _inlined(schema, schema.pop("$defs", {}))
     return told
@@ -137,6 +142,38 @@ async def _result(house: House, asking: Asking, arguments: ResultArguments) -> T
     return await house.gate.outcome(arguments.attempt, asking.exchange.principal, caller)
 
 
+class StatusArguments(Taken):
+    """From when on."""
+
+    since: str = Field(default="", max_length=200)
+    """`cursor` of an earlier answer: tells what happened since, too."""
+
+
+async def _status(house: House, asking: Asking, arguments: StatusArguments) -> Told:
+    exchange, token = asking.exchange, asking.exchange.token
+    offered = await house.offers.listed("tools", asking.party)
+    return await house.gate.claims.status(
+        house.runs.known(exchange, asking.client),
+        exchange.principal,
+        workflow=token.workflow if token is not None else None,
+        parent=token.parent if token is not None else None,
+        offered=[str(one["name"]) for one in offered.items],
+        party=asking.party,
+        since=arguments.since or None,
+        tool=STATUS,
+    )
+
+
+async def _plan(house: House, asking: Asking, plan: Plan) -> Told:
+    run = await house.runs.run_of(asking.exchange, asking.client)
+    return await house.gate.claims.plan(run, asking.exchange.principal, plan, PLAN)
+
+
+async def _note(house: House, asking: Asking, note: Note) -> Told:
+    run = await house.runs.run_of(asking.exchange, asking.client)
+    return await house.gate.claims.note(run, asking.exchange.principal, note, NOTE)
+
+
 OWN_TOOLS: Mapping[str, OwnTool[Any]] = {
     tool.name: tool
     for tool in (
@@ -147,6 +184,36 @@ OWN_TOOLS: Mapping[str, OwnTool[Any]] = {
             "`in_flight` again. Never makes the call again.",
             ResultArguments,
             _result,
+        ),
+        OwnTool(
+            STATUS,
+            "Where this task stands",
+            "Where this task stands: its phase, what may be done now and what that needs, evidence held and missing, "
+            "budgets left, what failed, what waits for a person. Charges nothing. With `since`, also what happened "
+            "since then. Ask it before you choose the next step, and after anything unexpected.",
+            StatusArguments,
+            _status,
+            gives=Status,
+        ),
+        OwnTool(
+            PLAN,
+            "Record a plan",
+            "Records what you mean to do, in place of the plan before it. It grants nothing: every call is judged as "
+            "without it. State assumptions that can be checked, and you are told when one turns out to be wrong.",
+            Plan,
+            _plan,
+            gives=PlanAnswer,
+            writes=True,
+        ),
+        OwnTool(
+            NOTE,
+            "Note a hypothesis",
+            "Keeps a diagnosis, a reflection or a rationale as a hypothesis, with the events it rests on and how sure "
+            "you are. `gateway__status` gives it back until it expires. It proves nothing and unlocks nothing.",
+            Note,
+            _note,
+            gives=NoteAnswer,
+            writes=True,
         ),
     )
 }
