@@ -31,7 +31,10 @@ from gateway.model.events import (
     EvidenceRecorded,
     Held,
     IntentRecorded,
+    NoteRecorded,
     PhaseMoved,
+    PlanInvalidated,
+    PlanRecorded,
     ReceiptRecorded,
     Replayed,
     RunOpened,
@@ -330,6 +333,16 @@ def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row]) ->
             reason = f": {event.reason}" if event.reason else ""
             told = [f"{event.approval} by {event.by.id}{reason}"]
             return Row(step, "", "", event.decision, results=told, style="magenta")
+        case PlanRecorded():
+            what = f"revision {event.revision}, {counted(len(event.assumptions), 'assumption')}"
+            return Row(step, "", "", "plan", results=[what], style="dim")
+        case PlanInvalidated():
+            return Row(step, "", "", "plan contradicted", results=[event.says], style="yellow")
+        case NoteRecorded():
+            until = event.expires_at.isoformat(timespec="seconds")
+            return Row(
+                step, "", "", "note", results=[f"a hypothesis ({event.confidence:g}) until {until}"], style="dim"
+            )
         case RunStopped():
             return Row(step, event.rule or "", "", f"STOP {event.outcome}", results=[event.reason], style="bold")
         case _:

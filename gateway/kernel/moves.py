@@ -35,6 +35,9 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "compensation.owed": RunState.RUNNING,
         "phase.moved": RunState.RUNNING,
         "run.migrated": RunState.RUNNING,
+        "plan.recorded": RunState.RUNNING,
+        "plan.invalidated": RunState.RUNNING,
+        "note.recorded": RunState.RUNNING,
         "run.stopped": RunState.STOPPED,
     },
     # A stopped run stays stopped: nothing new is asked, intended or moved, but what was under way is settled.

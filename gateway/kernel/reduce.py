@@ -9,7 +9,7 @@ from typing import Any, assert_never
 
 from rpds import HashTrieMap
 
-from gateway.kernel import owing
+from gateway.kernel import claims, owing
 from gateway.kernel.charges import plus, settled_charge
 from gateway.kernel.fresh import overtaken, stale, wrote
 from gateway.kernel.moves import NEXT, NEXT_ATTEMPT
@@ -25,6 +25,7 @@ from gateway.model.events import (
     AttemptUnknown,
     AttemptUnsent,
     Charge,
+    Claim,
     CompensationFailed,
     CompensationOwed,
     Denied,
@@ -87,11 +88,13 @@ def reduce(run: Run, record: Record, link: str) -> Run:
     moved = changed(run, version=record.seq, head=link, state=state, last_at=last_at)
     try:
         return _apply(moved, record, event)
-    except owing.Misplaced as error:
+    except (owing.Misplaced, claims.Misplaced) as error:
         raise CorruptLedger(f"record `{record.id}`: {error}") from None
 
 
 def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR0912 - one arm a kind is the point
+    if isinstance(event, Claim):
+        return claims.heard(run, record, event)
     match event:
         case IntentRecorded():
             return _intended(run, record, event)

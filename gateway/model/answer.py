@@ -114,6 +114,12 @@ class Shown:
     deliver_by: float | None = None
     """Monotonic seconds; an outcome that is written later counts as undelivered."""
 
+    @property
+    def over(self) -> bool:
+        """Whether it says that the run is over."""
+        told = self.refusal is not None and self.refusal.terminal
+        return told or (self.record is not None and "stopped" in self.record)
+
     def due(self, by: float) -> "Shown":
         """The same answer, to be delivered by then."""
         # Spelled out, as is done at every call: `replace` takes three times as long.

@@ -12,6 +12,11 @@ from pydantic import AwareDatetime, Field
 
 from gateway.model.added import added
 from gateway.model.canonical import Digest
+from gateway.model.claims import Assumed as Assumed
+from gateway.model.claims import Claim as Claim
+from gateway.model.claims import NoteRecorded as NoteRecorded
+from gateway.model.claims import PlanInvalidated as PlanInvalidated
+from gateway.model.claims import PlanRecorded as PlanRecorded
 from gateway.model.event_parts import Charge as Charge
 from gateway.model.event_parts import Finding as Finding
 from gateway.model.event_parts import Frozen
@@ -266,6 +271,9 @@ Event: TypeAlias = Annotated[
     | CompensationFailed
     | PhaseMoved
     | ApprovalDecided
+    | PlanRecorded
+    | PlanInvalidated
+    | NoteRecorded
     | RunStopped,
     Field(discriminator="kind"),
 ]

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from rpds import HashTrieMap
 
 from gateway.model.canonical import Digest
+from gateway.model.claims import NoteRecorded, PlanRecorded
 from gateway.model.events import (
     Charge,
     Denied,
@@ -262,6 +263,34 @@ class Approval:
     """Transitions whose effects are undone if the answer is no."""
 
 
+class Contradicted(NamedTuple):
+    """An assumption of a plan that is not so."""
+
+    assumption: int
+    """Its place in the plan, from 0."""
+    says: str
+    because: tuple[int, ...]
+    seq: int
+    """Where that is recorded."""
+
+
+class Planned(NamedTuple):
+    """The plan that the agent recorded last, and what is known to be wrong with it."""
+
+    seq: int
+    at: datetime
+    event: PlanRecorded
+    contradicted: tuple[Contradicted, ...] = ()
+
+
+class Noted(NamedTuple):
+    """What the agent noted."""
+
+    seq: int
+    at: datetime
+    event: NoteRecorded
+
+
 class Run(NamedTuple):
     """The state from which every decision about the run is made."""
 
@@ -326,6 +355,12 @@ class Run(NamedTuple):
     """Its place."""
     stopped: RunStopped | None = None
     stopped_seq: int | None = None
+    plan: Planned | None = None
+    """What the agent says that it means to do. No decision reads it."""
+    notes: tuple[Noted, ...] = ()
+    """What it says that it believes, as far as it had not expired when it said the last. No decision reads it."""
+    noted: int = 0
+    """How often it said something so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
+from gateway.kernel import claims
 from gateway.kernel.accounts import held_back, postings
 from gateway.kernel.moves import NEXT_ATTEMPT
 from gateway.kernel.owing import follows
@@ -18,7 +19,7 @@ from gateway.kernel.stop import stop
 from gateway.kernel.verify import lose
 from gateway.model.account import Posting
 from gateway.model.canonical import Digest
-from gateway.model.events import Effect, Event, IntentRecorded, RunMigrated
+from gateway.model.events import Effect, Event, EvidenceRecorded, IntentRecorded, RunMigrated
 from gateway.model.record import SCHEMA, Record, encode, utc
 from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState, Tracked, joined
 from gateway.model.trusted import trusted
@@ -214,6 +215,8 @@ class Book:
             records.append(record)
             if event.kind in _FOLLOWED:
                 events += follows(run, event)
+            if run.plan is not None and isinstance(event, EvidenceRecorded):
+                events += claims.by_evidence(run, event, record.seq, self.ledger.salt)
             if len(records) == len(events) and (over := stop(run, rules, now)) is not None:
                 events.append(over)
         return run, records, posted

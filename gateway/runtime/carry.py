@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from gateway.kernel.case import Probed
+from gateway.kernel.claims import by_answer
 from gateway.kernel.conditions import Undecided
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.registry import is_pinned
@@ -156,7 +157,7 @@ class Carrier:
                 raise Conflict(f"the state at hand does not know attempt `{answered.attempt}` yet")
             rule = rules.ruled(answered.tool).registered.rule
             failure = failure_of(answered.answer, answered.arguments, rule, rules, now) if rule.failures else None
-            return observe(
+            seen = observe(
                 run,
                 attempt,
                 answered.answer,
@@ -166,6 +167,8 @@ class Carrier:
                 now=now,
                 failure=failure,
             )
+            wrong = by_answer(run, attempt, answered.answer, answered.arguments, self._ledger.salt) if seen else ()
+            return (*seen, *wrong) if wrong else seen
 
         events, run, rules = await self._book.transact(answered.run, received, payloads)
         if not events:

@@ -39,6 +39,7 @@ from gateway.ports import Caller, Exhausted, LedgerUnavailable, NoSuchRun, Occup
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier
+from gateway.runtime.claims import Claims
 from gateway.runtime.deliver import Deliveries
 from gateway.runtime.flight import Flight, Moment, Unrecorded
 from gateway.runtime.lineage import goes_on
@@ -82,6 +83,8 @@ class Engine:
         self.carrier = Carrier(book, upstreams)
         self.undoer = Undoer(book, upstreams, self.carrier, self._judge)
         self.carrier.owed = lambda run_id: self.carrier.spawn(self.undoer.undo(run_id))
+        self.claims = Claims(book, upstreams, self._delegated)
+        """What agents say of their own work, and how their runs stand."""
         self._definitions = Definitions(self.salt)
         self.delivered = Deliveries(book, self.carrier).note
         """The outcome was written to a live client."""
@@ -328,7 +331,7 @@ class Engine:
             return Shown(run.id, attempt.id, payload_of(answer), record=said, awaits=awaits, round=asked)
         refused = tell.attempt_refusal(run, rules, attempt, self._options.settle_at, self._options.approve_at)
         if refused is not None:
-            return Shown(run.id, attempt=attempt.id, refusal=refused)
+            return Shown(run.id, attempt=attempt.id, refusal=refused, record=tell.contradiction(run, attempt))
         said = tell.record(run, rules, attempt, replayed=replayed)
         payload = payload_of(answer) if answer is not None else None
         if payload is None and attempt.result is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, assert_never
 
-from gateway.kernel.accounts import limits_of, shown
+from gateway.kernel.left import charged, left
 from gateway.kernel.rules import Rules
 from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, PolicyRef, Refusal, Undone
 from gateway.model.events import (
@@ -107,6 +107,12 @@ def stopped(run: Run, rules: Rules, tool: str) -> Refusal:
     cited = tuple(Cited(event=f"{run.id}#{seq}", says=over.reason) for seq in over.evidence)
     told = {"outcome": over.outcome, "reason": over.reason, "evidence": cited}
     return _said(base | told | {"undone": all_undone(run) if run.undo else None})
+
+
+def unsaid(run: Run, rules: Rules, tool: str, reason: str, outcome: Outcome) -> Refusal:
+    """What the agent said of its own work was not recorded, or what it asked of its run cannot be told."""
+    advice = "Correct it and call again." if outcome is Outcome.INVALID_ARGUMENTS else "Go on without it."
+    return _said(_base(run, rules, tool, None) | {"outcome": outcome, "reason": reason, "next": advice})
 
 
 def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str, approve_at: str) -> Refusal | None:
@@ -215,7 +221,7 @@ def record(run: Run, rules: Rules, attempt: Attempt, *, replayed: bool) -> dict[
         "run": run.id,
         "attempt": attempt.id,
         "phase": run.phase,
-        "budget": {"charged": _charged(attempt.intent.charge), "left": _left(run, rules)},
+        "budget": {"charged": charged(attempt.intent.charge), "left": left(run, rules.policy, run.last_at)},
     }
     if attempt.evidence is not None:
         said["evidence"] = [cited.model_dump() for cited in _evidence(run, attempt)]
@@ -229,9 +235,20 @@ def record(run: Run, rules: Rules, attempt: Attempt, *, replayed: bool) -> dict[
         said["would_refuse"] = list(attempt.intent.waived)
     if replayed:
         said["replayed"] = True
+    said |= contradiction(run, attempt) or {}
     if run.stopped is not None:
         said["stopped"] = {"outcome": run.stopped.outcome, "reason": run.stopped.reason}
     return said
+
+
+def contradiction(run: Run, attempt: Attempt) -> dict[str, Any] | None:
+    """What of the run's plan the attempt's result or evidence contradicts; None if nothing."""
+    shown_by = {place for place in (attempt.receipt, attempt.evidence) if place is not None}
+    wrong = [one for one in run.plan.contradicted if shown_by.intersection(one.because)] if run.plan is not None else []
+    if not wrong:
+        return None
+    told = [{"assumption": one.assumption, "says": one.says, "event": f"{run.id}#{one.seq}"} for one in wrong]
+    return {"plan_invalidated": told}
 
 
 def _base(run: Run, rules: Rules, tool: str, rule: str | None) -> dict[str, Any]:
@@ -252,25 +269,8 @@ def _said(parts: dict[str, Any]) -> Refusal:
     return Refusal(**({"next": NEXT_STEP[outcome]} | fields), terminal=outcome in TERMINAL)
 
 
-def _budget(run: Run, rules: Rules, charged: Charge | None) -> BudgetLeft:
-    return BudgetLeft(charged=_charged(charged) if charged else {}, left=_left(run, rules))
-
-
-def _left(run: Run, rules: Rules) -> dict[str, float]:
-    budgets, spent = rules.policy.budgets, vars(run.spent)
-    limited = {unit: limit for unit, limit in limits_of(budgets).items() if limit is not None}
-    left = {unit: float(shown(unit, max(0, limit - spent[unit]))) for unit, limit in limited.items()}
-    if budgets.reported_tokens is not None:
-        left["reported_tokens"] = float(max(0, budgets.reported_tokens - run.reported_tokens))
-    if budgets.elapsed_s is not None and run.opened_at is not None and run.last_at is not None:
-        left["elapsed_s"] = round(max(0.0, budgets.elapsed_s - (run.last_at - run.opened_at).total_seconds()), 1)
-    return left
-
-
-def _charged(charge: Charge) -> dict[str, float]:
-    """What a call took, unit by unit; what every call takes is there even if it is nothing."""
-    taken = vars(charge)
-    return {unit: shown(unit, amount) for unit, amount in taken.items() if amount or unit in {"calls", "mutations"}}
+def _budget(run: Run, rules: Rules, taken: Charge | None) -> BudgetLeft:
+    return BudgetLeft(charged=charged(taken) if taken else {}, left=left(run, rules.policy, run.last_at))
 
 
 def _handle(run: Run, approval_id: str | None, approve_at: str) -> ApprovalHandle | None:

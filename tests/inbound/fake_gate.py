@@ -12,6 +12,7 @@ from gateway.model.canonical import Digest, dump
 from gateway.model.events import Outcome
 from gateway.model.offer import Kind, Listed, Route
 from gateway.model.party import Party
+from gateway.model.plan import Note, Plan
 from gateway.model.principal import Parent, Principal
 from gateway.model.proposal import Proposal
 from gateway.model.tool import Answer, NotSent, ProtocolError, ToolResult
@@ -63,6 +64,32 @@ async def echo(proposal: Proposal) -> Shown:
 
 
 @dataclass
+class FakeClaims:
+    """Satisfies `Saying`: remembers what was said, and answers with how it was asked."""
+
+    said: list[tuple[str, Plan | Note]] = field(default_factory=list)
+    ended: set[str] = field(default_factory=set)
+    """Runs that are over."""
+
+    async def plan(self, run_id: str, principal: Principal, plan: Plan, tool: str) -> Shown:  # noqa: ARG002
+        return self._heard(run_id, plan)
+
+    async def note(self, run_id: str, principal: Principal, note: Note, tool: str) -> Shown:  # noqa: ARG002
+        return self._heard(run_id, note)
+
+    def _heard(self, run_id: str, said: Plan | Note) -> Shown:
+        self.said.append((run_id, said))
+        return Shown(run_id, result={"content": [], "structuredContent": {"run": run_id}})
+
+    async def status(self, run_id: str | None, principal: Principal, **asked: Any) -> Shown:
+        asked |= {"run": run_id, "principal": principal.id, "party": asked["party"].key}
+        return Shown(run_id or "", result={"content": [], "structuredContent": asked})
+
+    async def over(self, run_id: str) -> bool:
+        return run_id in self.ended
+
+
+@dataclass
 class FakeGate:
     """Satisfies `Gate`. As the real one does, it finishes what it began even if the caller is cancelled."""
 
@@ -71,6 +98,7 @@ class FakeGate:
     withdrawn: list[str] = field(default_factory=list)
     outcomes: dict[str, Shown] = field(default_factory=dict)
     """By attempt."""
+    claims: FakeClaims = field(default_factory=FakeClaims)
 
     salt: bytes = b"salt"
     answers: dict[str, Answers] = field(default_factory=dict)

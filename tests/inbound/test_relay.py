@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.inbound.mcp.own_tools import OWN_TOOLS
+from gateway.inbound.mcp.own_tools import OWN_DEFINITIONS
 from gateway.inbound.mcp.relay import INSTRUCTIONS
 from gateway.model.answer import RECORD_KEY
 from gateway.model.canonical import digest
@@ -145,7 +145,7 @@ async def test_definitions_are_listed_unchanged_for_a_modern_client() -> None:
     assert listed == {
         "_meta": STAMP,
         "resultType": "complete",
-        "tools": [*TOOLS, *OWN_TOOLS],
+        "tools": [*TOOLS, *OWN_DEFINITIONS],
         "ttlMs": 10_000,
         "cacheScope": "private",
     }
@@ -154,7 +154,7 @@ async def test_definitions_are_listed_unchanged_for_a_modern_client() -> None:
 async def test_for_a_legacy_client_only_output_schemas_that_are_no_object_are_left_out() -> None:
     listed = (await (await Asked().session()).ask("tools/list"))["result"]
     numbers = {key: value for key, value in TOOLS[1].items() if key != "outputSchema"}
-    assert listed == {"tools": [TOOLS[0], numbers, TOOLS[2], *OWN_TOOLS]}
+    assert listed == {"tools": [TOOLS[0], numbers, TOOLS[2], *OWN_DEFINITIONS]}
 
 
 @ERAS

@@ -118,7 +118,7 @@ async def test_the_outcome_of_an_earlier_call_is_fetched_with_a_tool(era: str) -
     unknown = (await ask({"attempt": "run_x.4"}))["result"]["structuredContent"]
     assert (unknown["outcome"], unknown["executed"]) == ("denied", False)
     for wrong in (None, {}, {"attempt": 3}, {"attempt": "run_x.3", "more": 1}):
-        assert (await ask(wrong))["error"]["code"] == -32602
+        assert (await ask(wrong))["result"]["structuredContent"]["outcome"] == "invalid_arguments"
     assert it.gate.proposals == []
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import Asking
-from gateway.inbound.mcp.callers import LegacyCaller, ModernCaller
-from gateway.inbound.mcp.faults import INVALID_PARAMS, URL_ELICITATION, Fault
+from gateway.inbound.mcp.callers import LegacyCaller
+from gateway.inbound.mcp.faults import URL_ELICITATION, Fault
 from gateway.inbound.mcp.identity import Runs
-from gateway.inbound.mcp.own_tools import RESULT
+from gateway.inbound.mcp.own_tools import OWN_TOOLS, RESULT, BadArguments, House, OwnTool
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.proposals import propose
 from gateway.inbound.mcp.rounds import Rounds
@@ -31,6 +31,7 @@ class Calls:
         self._offers = offers
         self._runs = runs
         self._tasks = tasks
+        self._house = House(gate, offers, runs)
         self._rounds: Rounds[Shown] = Rounds(seals)
 
     def close(self) -> None:
@@ -39,8 +40,9 @@ class Calls:
 
     async def call(self, asking: Asking) -> dict[str, Any]:
         """The result of the call, or of this round of it."""
-        if asking.params.get("name") == RESULT:
-            return await self._outcome(asking)
+        own = OWN_TOOLS.get(name) if isinstance(name := asking.params.get("name"), str) else None
+        if own is not None:
+            return await self._own(asking, own)
         proposal = propose(asking.exchange, asking.client.attribution, self._gate.salt)
         self._check_param_headers(asking, proposal)
         opened = self._rounds.open(asking) if asking.modern else None
@@ -61,17 +63,17 @@ class Calls:
             return self._told(asking, await self._rounds.first(asking, partial(self._gate.call, proposal)))
         return self._told(asking, await self._gate.call(proposal, LegacyCaller(asking)))
 
-    async def _outcome(self, asking: Asking) -> dict[str, Any]:
-        arguments = asking.params.get("arguments")
-        attempt = arguments.get("attempt") if isinstance(arguments, Mapping) else None
-        caller = ModernCaller(asking) if asking.modern else LegacyCaller(asking)
-        if not isinstance(attempt, str) or (isinstance(arguments, Mapping) and len(arguments) > 1):
-            raise Fault(INVALID_PARAMS, f"`{RESULT}` takes one argument, `attempt`, a string")
+    async def _own(self, asking: Asking, own: OwnTool[Any]) -> dict[str, Any]:
         try:
-            shown = await self._gate.outcome(attempt, asking.exchange.principal, caller)
+            told = await own.answer(self._house, asking, own.read(asking.params.get("arguments")))
+        except BadArguments as error:
+            return results.refused(results.bad_arguments(own.name, str(error), error.violations))
+        except LedgerUnavailable as error:
+            return results.refused(results.ledger_unavailable(own.name, str(error)))
         except NoSuchRun as error:
-            return results.refused(results.no_such_attempt(RESULT, str(error)))
-        return self._told(asking, shown)
+            unknown = results.no_such_attempt if own.name == RESULT else results.no_such_run
+            return results.refused(unknown(own.name, str(error)))
+        return self._told(asking, told)
 
     def _check_param_headers(self, asking: Asking, proposal: Proposal) -> None:
         """What HTTP says of arguments is what the body says [SEP-2243]."""

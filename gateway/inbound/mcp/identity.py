@@ -156,6 +156,15 @@ class Runs:
             seat.opened = True
         return seat.run
 
+    def known(self, exchange: Exchange, client: Client) -> str | None:
+        """The id of the request's run, if there may be one yet. Nothing is opened or kept alive by asking."""
+        origin, name = _origin(exchange, client)
+        seat = self._seats.get((exchange.principal, origin, name))
+        if exchange.token is not None:
+            return exchange.token.run
+        left = seat is None or (origin == "default" and self._clock.monotonic() - seat.used_at >= IDLE_S)
+        return None if seat is None or left or not seat.opened else seat.run
+
     def _seat(self, exchange: Exchange, origin: str, name: str) -> _Seat:
         key, now = (exchange.principal, origin, name), self._clock.monotonic()
         seat = self._seats.get(key)

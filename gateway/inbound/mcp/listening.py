@@ -35,13 +35,21 @@ _FILTERS: Mapping[Kind, str] = {
 class LegacyListener:
     """A legacy client hears everything, outside any request too."""
 
-    def __init__(self, session: Session, party: Party) -> None:
+    def __init__(self, session: Session, party: Party, run: str | None = None) -> None:
         self.party = party
         self._session = session
+        self._run = run
+        """That its client's authorization is for; None also once it is over."""
 
     def changed(self, kind: Kind) -> None:
         """A list is another one."""
         self._session.line.send({"jsonrpc": "2.0", "method": _CHANGED[kind]})
+
+    def over(self, run: str) -> None:
+        """That run is over: if it is its client's, the list of tools is another one. Said once."""
+        if self._run == run:
+            self._run = None
+            self.changed("tools")
 
     def told(self, upstream: str, method: str, params: Mapping[str, Any]) -> None:  # noqa: ARG002 - all are one to it
         """What an upstream says."""
@@ -66,6 +74,8 @@ class ModernListener:
         self._id = asking.exchange.message["id"]
         self._uris: frozenset[str] = frozenset()
         self._agreed: Mapping[str, Any] = {}
+        token = asking.exchange.token
+        self._run = token.run if token is not None else None
 
     def say(self, method: str, params: Mapping[str, Any]) -> None:
         """A notification on the stream, marked as this subscription's."""
@@ -78,6 +88,12 @@ class ModernListener:
         """A list is another one, if that was asked for."""
         if self._agreed.get(_FILTERS[kind]) is True:
             self.say(_CHANGED[kind], {})
+
+    def over(self, run: str) -> None:
+        """As for a legacy client."""
+        if self._run == run:
+            self._run = None
+            self.changed("tools")
 
     def told(self, upstream: str, method: str, params: Mapping[str, Any]) -> None:  # noqa: ARG002 - all are one to it
         """A resource has changed, if that was asked for; nothing else has a place on this stream."""

@@ -1,19 +1,62 @@
 """What the door asks of the house: a gate that judges calls, and what there is to relay. Neither knows MCP's wire."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from gateway.model.answer import Shown
 from gateway.model.offer import Kind, Listed, Route
 from gateway.model.party import Party
+from gateway.model.plan import Note, Plan
 from gateway.model.principal import Parent, Principal
 from gateway.model.proposal import Proposal
 from gateway.model.tool import Answer
 from gateway.ports import Caller, Listener
 
 
+class Saying(Protocol):
+    """Where an agent says what it means to do, and is told how its run stands. `tool` is the tool that it called.
+
+    All raise: NoSuchRun, LedgerUnavailable.
+    """
+
+    async def plan(self, run_id: str, principal: Principal, plan: Plan, tool: str) -> Shown:
+        """The plan is the run's; or one clear refusal."""
+        ...
+
+    async def note(self, run_id: str, principal: Principal, note: Note, tool: str) -> Shown:
+        """The note counts until it expires; or one clear refusal."""
+        ...
+
+    async def status(
+        self,
+        run_id: str | None,
+        principal: Principal,
+        *,
+        workflow: str | None,
+        parent: Parent | None,
+        offered: Sequence[str],
+        party: Party,
+        since: str | None,
+        tool: str,
+    ) -> Shown:
+        """Where the run stands, and what happened since that cursor. Nothing is opened and nothing is recorded.
+
+        `workflow` and `parent` are those of a run that would be opened; `offered` names the tools that the client sees.
+        """
+        ...
+
+    async def over(self, run_id: str) -> bool:
+        """Whether that run has ended; False as well where nobody can say."""
+        ...
+
+
 class Gate(Protocol):
     """Where proposals are judged, sent and recorded."""
+
+    @property
+    def claims(self) -> Saying:
+        """What agents say of their own work, and how their runs stand."""
+        ...
 
     @property
     def salt(self) -> bytes:

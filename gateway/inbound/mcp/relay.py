@@ -19,7 +19,7 @@ from gateway.inbound.mcp.fetches import Fetches
 from gateway.inbound.mcp.identity import Runs
 from gateway.inbound.mcp.listening import LegacyListener, ModernListener
 from gateway.inbound.mcp.observing import Observe, info_of, unobserved
-from gateway.inbound.mcp.own_tools import OWN_TOOLS
+from gateway.inbound.mcp.own_tools import OWN_DEFINITIONS
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.seals import Seals
 from gateway.inbound.mcp.tasks import Tasks
@@ -45,7 +45,9 @@ refuses or holds comes back as an error result that is one JSON object: `outcome
 `next` what you may do now.
 Never retry or work around a terminal result: stop and report it. Never repeat a call whose `executed` is \
 "unknown" in another form. `needs_approval` is no failure: tell the user where to approve, and later repeat \
-the call unchanged. `in_flight`: the call goes on; get its outcome with `gateway__result`."""
+the call unchanged. `in_flight`: the call goes on; get its outcome with `gateway__result`.
+`gateway__status` says where this task stands and what may be done next; `gateway__plan` and `gateway__note` record \
+what you mean to do and what you believe, and grant nothing."""
 
 Answers = Callable[[Asking], Awaitable[dict[str, Any]]]
 Screened = Callable[[Listed, str | None], Listed]
@@ -71,6 +73,7 @@ class Relay:
         observe: Observe = unobserved,
         screen: Screened = unscreened,
     ) -> None:
+        self._gate = gate
         self._offers = offers
         self._screen = screen
         self._observe = observe
@@ -81,7 +84,7 @@ class Relay:
         self._calls = Calls(gate, offers, runs, seals, self._tasks)
         self._fetches = Fetches(offers, seals)
         both: dict[str, Answers] = {
-            "tools/call": self._calls.call,
+            "tools/call": self._call,
             **dict.fromkeys(LIST_METHODS, self._list),
             "prompts/get": self._fetches.fetch,
             "resources/read": self._fetches.fetch,
@@ -195,7 +198,8 @@ class Relay:
         party = _party(session, asking.exchange.transport)
         self._offers.join(party)
         await self._offers.reach(party)
-        listener = LegacyListener(session, party)
+        token = asking.exchange.token
+        listener = LegacyListener(session, party, token.run if token is not None else None)
         self._listeners[party.key] = listener
         self._offers.attach(listener)
         session.version = wanted if wanted in LEGACY else LEGACY[0]
@@ -243,21 +247,37 @@ class Relay:
         self._offers.set_level(asking.party, level)
         return {}
 
+    async def _call(self, asking: Asking) -> dict[str, Any]:
+        result = await self._calls.call(asking)
+        token, shown = asking.exchange.token, asking.exchange.shown
+        if token is not None and shown is not None and shown.over:
+            for listener in list[LegacyListener | ModernListener]([*self._listeners.values(), *self._streams]):
+                listener.over(token.run)
+        return result
+
     async def _list(self, asking: Asking) -> dict[str, Any]:
         kind = LIST_METHODS[asking.method]
         if asking.params.get("cursor") is not None:
             raise Fault(INVALID_PARAMS, "the list has one page, so no cursor is known")
         offered = await self._offers.listed(kind, asking.party)
         if kind == "tools":
-            token = asking.exchange.token
-            offered = self._screen(offered, token.workflow if token is not None else None)
+            offered = await self._visible(asking, offered)
         able = CAPABILITY[kind] in self._offers.capabilities(asking.party)
         if kind != "tools" and not offered.items and (offered.absent or not able):
             raise Fault(METHOD_NOT_FOUND, "Method not found", data=asking.method)
         answer = results.listed(kind, offered, modern=asking.modern)
         if kind == "tools":
-            answer["tools"] += OWN_TOOLS
+            answer["tools"] += OWN_DEFINITIONS
         return answer
+
+    async def _visible(self, asking: Asking, offered: Listed) -> Listed:
+        """The tools that this client may see: none but ours, once the run is over that its authorization is for."""
+        token = asking.exchange.token
+        if token is None:
+            return self._screen(offered, None)
+        if await self._gate.claims.over(token.run):
+            return Listed(())
+        return self._screen(offered, token.workflow)
 
     # --- what changes -------------------------------------------------------------------------------------------------
 

@@ -65,6 +65,14 @@ def no_such_attempt(tool: str, reason: str) -> Refusal:
     return _unopened(tool, Outcome.DENIED, reason, ask)
 
 
+def bad_arguments(tool: str, reason: str, violations: tuple[dict[str, str], ...]) -> Refusal:
+    """What an own tool was given does not keep its schema."""
+    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+    advice = "Correct the arguments that are listed and call again."
+    refusal = _unopened(tool, Outcome.INVALID_ARGUMENTS, reason + more, advice)
+    return refusal.model_copy(update={"violations": violations})
+
+
 def _unopened(tool: str, outcome: Outcome, reason: str, advice: str, retry_after_s: float | None = None) -> Refusal:
     return Refusal(
         outcome=outcome,

@@ -1,0 +1,215 @@
+"""(run, rules, now) -> where the run stands, for the agent's next move. Pure; reading it changes nothing.
+
+Facts come from the run. What the agent itself said comes from payloads, and is told apart from them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gateway.kernel.approve import pending
+from gateway.kernel.claims import lives
+from gateway.kernel.eligible import eligible
+from gateway.kernel.left import left
+from gateway.kernel.rules import Rules
+from gateway.kernel.sentences import shortened
+from gateway.model.answer import Cited, Undone
+from gateway.model.canonical import Digest
+from gateway.model.principal import Principal
+from gateway.model.run import Attempt, AttemptState, Planned, Run, RunState
+from gateway.model.status import (
+    Asked,
+    Failure,
+    Held,
+    Hypothesis,
+    Missing,
+    Over,
+    Phase,
+    PlanTold,
+    Since,
+    Status,
+    Unsettled,
+    Wrong,
+)
+from gateway.model.tool import Tool
+
+MAX_TOLD = 20
+"""Of each: unsettled attempts, hypotheses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is known beside the run's own events."""
+
+    principal: Principal
+    tools: Sequence[Tool] = ()
+    """Those that are offered."""
+    said: Mapping[Digest, Mapping[str, Any]] | None = None
+    """Plans and notes, by digest, as far as they were not erased."""
+    undoing: tuple[Undone, ...] = ()
+    approve_at: str = "{id}"
+    """Where a person decides, with `{id}` in the approval's place."""
+    settle_at: str = "{id}"
+    """As `approve_at`, for an attempt."""
+
+
+def status(
+    run: Run, rules: Rules, around: Around, now: datetime, since: Since | None = None, cursor: str | None = None
+) -> Status:
+    """Where the run stands; of one that is not open, where it would begin. `cursor` is that of the last event that
+    `since` tells of, where it is not the run's last.
+    """
+    able, barred = eligible(run, around.principal, rules, around.tools)
+    phase = rules.policy.phases.get(run.phase)
+    return Status(
+        run=run.id if run.state is not RunState.UNOPENED else None,
+        workflow=rules.policy.workflow,
+        state=run.state.value,
+        phase=Phase(name=run.phase, description="" if phase is None else phase.description),
+        over=over(run),
+        eligible=able,
+        barred=barred,
+        evidence=tuple(held(run)),
+        missing=tuple(missing(run, rules)),
+        budget_left=left(run, rules.policy, now if run.state is RunState.RUNNING else run.last_at),
+        failures=tuple(failures(run)),
+        unsettled=tuple(_unsettled(run, around.settle_at))[:MAX_TOLD],
+        approvals=tuple(_asked(run, around.approve_at, now)),
+        undoing=around.undoing,
+        plan=plan_told(run, around.said or {}, now),
+        hypotheses=tuple(hypotheses(run, around.said or {}, now))[:MAX_TOLD],
+        cursor=cursor or (f"{run.id}#{run.version}" if run.version else None),
+        since=since,
+    )
+
+
+def over(run: Run) -> Over | None:
+    """How the run ended; None while it goes on."""
+    stopped = run.stopped
+    if stopped is None:
+        return None
+    cited = tuple(Cited(event=f"{run.id}#{seq}", says=stopped.reason) for seq in stopped.evidence)
+    return Over(outcome=stopped.outcome, reason=stopped.reason, evidence=cited)
+
+
+def held(run: Run) -> Iterator[Held]:
+    """The last word of each verifier, the newest first."""
+    for name, proof in sorted(run.evidence.items(), key=lambda one: -one[1].seq):
+        event = proof.event
+        yield Held(
+            verifier=name,
+            verdict=event.verdict,
+            fresh=proof.fresh,
+            self_reported=event.self_reported,
+            opinion=event.opinion,
+            says=shortened(event.says),
+            event=f"{run.id}#{proof.seq}",
+        )
+
+
+def missing(run: Run, rules: Rules) -> Iterator[Missing]:
+    """What success still needs; nothing where policy does not say what success is."""
+    success = rules.policy.success
+    if success is None:
+        return
+    for name in success.evidence:
+        proof = run.evidence.get(name)
+        if proof is None:
+            yield Missing(what=name, says="it has not been asked yet")
+        elif proof.event.verdict != "pass":
+            yield Missing(what=name, says=f"its last word is {proof.event.verdict}")
+        elif not proof.fresh:
+            yield Missing(what=name, says="what it passed was changed since")
+    if success.phase is not None and run.phase != success.phase:
+        yield Missing(what=success.phase, says="the run must be in this phase")
+
+
+def failures(run: Run) -> Iterator[Failure]:
+    """The verifiers whose last word is a failure, the newest first."""
+    for name, proof in sorted(run.evidence.items(), key=lambda one: -one[1].seq):
+        if proof.event.verdict == "fail":
+            says, signature = shortened(proof.event.says), proof.event.signature
+            yield Failure(verifier=name, signature=signature, says=says, event=f"{run.id}#{proof.seq}")
+
+
+def _unsettled(run: Run, settle_at: str) -> Iterator[Unsettled]:
+    for attempt in sorted(run.unsettled.values(), key=lambda one: one.seq):
+        unknown = attempt.state is AttemptState.UNKNOWN
+        yield Unsettled(
+            attempt=attempt.id,
+            tool=attempt.intent.tool,
+            state=_standing(attempt),
+            since=_time(attempt.at),
+            settle_at=settle_at.format(id=attempt.id) if unknown else None,
+        )
+
+
+def _standing(attempt: Attempt) -> Any:
+    return "unverified" if attempt.unverified else attempt.state.value
+
+
+def _asked(run: Run, approve_at: str, now: datetime) -> Iterator[Asked]:
+    waiting = [one for one in run.approvals.values() if pending(one, now)] if run.state is RunState.RUNNING else []
+    for one in sorted(waiting, key=lambda one: one.seq):
+        at = approve_at.format(id=one.id)
+        yield Asked(approval=one.id, tool=one.tool, approve_at=at, expires_at=_time(one.expires_at))
+
+
+# --- what the agent said ----------------------------------------------------------------------------------------------
+
+
+def plan_told(run: Run, said: Mapping[Digest, Mapping[str, Any]], now: datetime) -> PlanTold | None:
+    """The plan that counts, and what is known to be wrong with it."""
+    plan = run.plan
+    if plan is None:
+        return None
+    text = said.get(plan.event.plan)
+    return PlanTold(
+        event=f"{run.id}#{plan.seq}",
+        revision=plan.event.revision,
+        age_s=_age(plan.at, now),
+        invalidated=wrong(run, plan, said),
+        plan=None if text is None else dict(text),
+    )
+
+
+def wrong(run: Run, plan: Planned, said: Mapping[Digest, Mapping[str, Any]]) -> tuple[Wrong, ...]:
+    """The assumptions of the plan that are not so."""
+    lines = said.get(plan.event.plan, {}).get("assumptions", ())
+    return tuple(
+        Wrong(
+            assumption=one.assumption,
+            assumed=lines[one.assumption]["says"] if one.assumption < len(lines) else None,
+            says=one.says,
+            event=f"{run.id}#{one.seq}",
+            because=tuple(f"{run.id}#{place}" for place in one.because),
+        )
+        for one in plan.contradicted
+    )
+
+
+def hypotheses(run: Run, said: Mapping[Digest, Mapping[str, Any]], now: datetime) -> Iterator[Hypothesis]:
+    """The notes that have not expired, the newest first."""
+    for note in reversed(run.notes):
+        if not lives(run, note, now):
+            continue
+        event, text = note.event, said.get(note.event.note, {})
+        yield Hypothesis(
+            event=f"{run.id}#{note.seq}",
+            says=text.get("says"),
+            about=text.get("about", ""),
+            sources=tuple(f"{run.id}#{place}" for place in event.sources),
+            confidence=event.confidence,
+            age_s=_age(note.at, now),
+            expires_at=_time(event.expires_at),
+            until=event.until,
+        )
+
+
+def _age(then: datetime, now: datetime) -> float:
+    return round(max(0.0, (now - then).total_seconds()), 1)
+
+
+def _time(at: datetime) -> str:
+    return at.isoformat(timespec="seconds")
