@@ -152,6 +152,7 @@ def _receipt(
         reason=None,
         failure=failure,
         artifact=None,
+        alike=None,
     )
 
 
