@@ -71,8 +71,8 @@ def too_late(run: Run, rules: Rules, now: datetime) -> Late | None:
 
 
 def _takes_time(policy: Policy) -> bool:
-    takes = [one.takes_s for one in (*policy.tools.values(), *policy.transitions, *policy.verifiers.values())]
-    return policy.success is not None and any(takes)
+    takes = [rule.takes_s for rule in policy.tools.values()] + [one.takes_s for one in policy.verifiers.values()]
+    return policy.success is not None and any((*takes, *(one.takes_s for one in policy.transitions)))
 
 
 def _ends(run: Run, policy: Policy) -> Iterator[tuple[datetime, str]]:

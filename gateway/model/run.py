@@ -19,6 +19,7 @@ from gateway.model.events import Charge, Denied, Effect, EvidenceRecorded, Outco
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key
 from gateway.model.record import GENESIS
+from gateway.model.steps import Steps
 
 
 class RunState(StrEnum):
@@ -250,8 +251,8 @@ class Run(NamedTuple):
     approvals: HashTrieMap[str, Approval] = HashTrieMap()
     actions: HashTrieMap[str, str] = HashTrieMap()
     """Action digest to the latest approval for it."""
-    failures: HashTrieMap[str, int] = HashTrieMap()
-    """Failure signature to how often it was seen since the last new evidence."""
+    steps: Steps = Steps()
+    """What it did again, and how often since something new came. `kernel/steps.py` moves it."""
     wrote: HashTrieMap[str, tuple[int, int]] = HashTrieMap()
     """By tool that is no read: places of its last intent and of the last end of an attempt."""
     undo: HashTrieMap[str, Undoing] = HashTrieMap()
