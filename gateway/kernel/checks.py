@@ -14,6 +14,7 @@ from gateway.kernel.owing import is_undone
 from gateway.kernel.registry import changed_parts, pin
 from gateway.kernel.rules import forbids_for
 from gateway.kernel.schema import Schema, Unenforceable, enforceable
+from gateway.kernel.soonest import too_late
 from gateway.kernel.strict import as_strict
 from gateway.kernel.undo import ending
 from gateway.kernel.values import values_of
@@ -97,6 +98,9 @@ def running(case: Case) -> Step:
             rule="stops.deadline_s",
             final=run.origin != "default",
         )
+    late = too_late(run, case.rules, case.now) if case.proposal.compensates is None else None
+    if late is not None and run.origin != "default":
+        return Refuse(late.says, outcome=Outcome.DEADLINE_MISSED, rule=late.rule, final=True)
     return passed("run", {"elapsed_s": case.elapsed_s})
 
 

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 
 from rpds import HashTrieMap
 
-from gateway.kernel import claims, owing
+from gateway.kernel import claims, owing, steps
 from gateway.kernel.charges import plus, settled_charge
 from gateway.kernel.fresh import overtaken, stale, wrote
 from gateway.kernel.moves import NEXT, NEXT_ATTEMPT
@@ -57,6 +57,7 @@ from gateway.model.run import (
     changed,
     joined,
 )
+from gateway.model.steps import Kind
 
 
 class CorruptLedger(Exception):
@@ -181,12 +182,12 @@ def _denied(run: Run, record: Record, event: Denied) -> Run:
     refused_by = event.checks[-1].check if event.checks else ""
     # Who was told to wait does right to ask again, and a budget has a stop of its own.
     if event.retry_after_s is None and refused_by != "budget":
-        run = _failed(run, joined("denied", event.tool, event.arguments, refused_by))
-    return run._replace(final=event, final_seq=record.seq) if event.final else run
+        run = _stepped(run, record, "denied", event.tool, event.alike or event.arguments, refused_by)
+    return run._replace(final=event, final_seq=record.seq) if event.final or event.lacking else run
 
 
-def _failed(run: Run, signature: str) -> Run:
-    return run._replace(failures=run.failures.insert(signature, run.failures.get(signature, 0) + 1))
+def _stepped(run: Run, record: Record, kind: Kind, *what: str) -> Run:
+    return run._replace(steps=steps.stepped(run.steps, kind, joined(kind, *what), record.seq))
 
 
 def _requested(run: Run, record: Record, event: ApprovalRequested) -> Run:
@@ -292,9 +293,15 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
         # It happened after all: who sends its key again must not make a second one of it.
         name = joined(attempt.intent.tool, attempt.intent.key.source, attempt.intent.key.value)
         run = run if name in run.keys else run._replace(keys=run.keys.insert(name, attempt.id))
-    if not event.is_error:
+    intent = attempt.intent
+    if intent.compensates is not None:
+        return run  # what the gateway itself asks is no step of the agent's
+    if event.is_error:
+        same = (event.alike,) if event.alike is not None else (intent.arguments, event.result or "")
+        return _stepped(run, record, "error", intent.tool, *same)
+    if event.alike is None:
         return run
-    return _failed(run, joined("error", attempt.intent.tool, attempt.intent.arguments, event.result or ""))
+    return _stepped(run, record, "read" if intent.effect is Effect.READ else "write", intent.tool, event.alike)
 
 
 def _acts(run: Run, record: Record, attempt_id: str, until: datetime) -> dict[str, Any]:
@@ -357,18 +364,19 @@ def _attempt(run: Run, record: Record, attempt_id: str) -> Attempt:
 
 
 def _proved(run: Run, record: Record, event: EvidenceRecorded) -> Run:
-    fresh = not overtaken(run, event)
+    fresh, before = not overtaken(run, event), run.evidence.get(event.verifier)
     run = run._replace(evidence=run.evidence.insert(event.verifier, Evidence(record.seq, event, fresh)))
     if event.attempt is not None:
         run = _judged(run, record, event, event.attempt)
         merges = run.attempts[event.attempt].intent.merges
         if merges and event.verdict == "fail":
             run = owing.rejecting(run, merges, record.seq)
-    if event.verdict == "pass":
-        return run._replace(failures=HashTrieMap())
-    if event.verdict == "inconclusive":
+    if event.verdict == "inconclusive" or _is_ours(run, event.attempt):
         return run
-    return _failed(run, joined("verifier", event.verifier, event.signature or event.verdict))
+    if event.verdict == "pass":
+        again = before is not None and before.event.verdict == "pass"
+        return run._replace(steps=steps.proven(run.steps, record.seq, again=again))
+    return _stepped(run, record, "verifier", event.verifier, event.signature or event.verdict)
 
 
 def _judged(run: Run, record: Record, event: EvidenceRecorded, attempt_id: str) -> Run:
@@ -380,3 +388,7 @@ def _judged(run: Run, record: Record, event: EvidenceRecorded, attempt_id: str) 
     if event.verdict == "pass" and passed < len(attempt.intent.verifiers):
         return _move(run, record, attempt_id, passed=passed)
     return _move(run, record, attempt_id, passed=passed, evidence=record.seq, verdict=event.verdict)
+
+
+def _is_ours(run: Run, attempt: str | None) -> bool:
+    return attempt is not None and run.attempts[attempt].intent.compensates is not None

@@ -3,14 +3,17 @@
 A default run has none: it is shared, and a shared run that stopped would lock its user out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from gateway.kernel.owing import keeps_going
 from gateway.kernel.rules import Rules
+from gateway.kernel.soonest import too_late
+from gateway.kernel.steps import FAILURES, circling
 from gateway.model.events import Outcome, RunStopped
 from gateway.model.policy import Accept
 from gateway.model.run import Evidence, Run, RunState
+from gateway.model.steps import Kind, Peak
 
 Stop = Callable[[Run, Rules, datetime], RunStopped | None]
 
@@ -62,11 +65,30 @@ def proves(held: Evidence, accept: Accept) -> bool:
 def _final_denial(run: Run, _rules: Rules, _now: datetime) -> RunStopped | None:
     """Denials that end a run: policy's final ones, a budget that is spent with nothing open, a missed deadline."""
     denial = run.final
-    if denial is None:
+    if denial is None or denial.lacking:
         return None
     outcome = Outcome.POLICY_DENIED if denial.outcome is Outcome.DENIED else denial.outcome
     place = run.final_seq or run.version
     return RunStopped(outcome=outcome, reason=denial.reason, rule=denial.rule, evidence=(place,))
+
+
+def _infeasible(run: Run, _rules: Rules, _now: datetime) -> RunStopped | None:
+    """A call was refused, and it was found then that nothing leads to success any more."""
+    denial = run.final
+    if denial is None or not denial.lacking:
+        return None
+    lacks = "; ".join(lack.says for lack in denial.lacking[:MAX_SAID])
+    more = f"; and {len(denial.lacking) - MAX_SAID} more" if len(denial.lacking) > MAX_SAID else ""
+    return RunStopped(
+        outcome=Outcome.INFEASIBLE,
+        reason=f"nothing leads to success any more: {lacks}{more}",
+        rule="stops.infeasible",
+        evidence=(run.final_seq or run.version,),
+    )
+
+
+MAX_SAID = 5
+"""Of what is lacking, in the reason of a stop; the denial that it cites has all."""
 
 
 def _phase_ends(run: Run, rules: Rules, _now: datetime) -> RunStopped | None:
@@ -83,11 +105,13 @@ def _phase_ends(run: Run, rules: Rules, _now: datetime) -> RunStopped | None:
 
 
 def _deadline_missed(run: Run, rules: Rules, now: datetime) -> RunStopped | None:
+    """The deadline is over, or no way to success fits into what is left of the run's time."""
     deadline_s = rules.policy.stops.deadline_s
-    if deadline_s is None or run.opened_at is None or run.unsettled:
+    if run.opened_at is None or run.unsettled:
         return None
-    if now < run.opened_at + timedelta(seconds=deadline_s):
-        return None
+    if deadline_s is None or now < run.opened_at + timedelta(seconds=deadline_s):
+        late = too_late(run, rules, now)
+        return None if late is None else RunStopped(outcome=Outcome.DEADLINE_MISSED, reason=late.says, rule=late.rule)
     return RunStopped(
         outcome=Outcome.DEADLINE_MISSED,
         reason=f"the run had {deadline_s:g} s from its start and did not succeed in them",
@@ -96,22 +120,48 @@ def _deadline_missed(run: Run, rules: Rules, now: datetime) -> RunStopped | None
 
 
 def _repeated_state(run: Run, rules: Rules, _now: datetime) -> RunStopped | None:
-    limit = rules.policy.stops.repeated_state
-    if limit is None or not run.failures:
+    limits = rules.policy.stops.repeated_state
+    worst = circling(run.steps, limits) if limits is not None else None
+    if worst is None:
         return None
-    worst = max(run.failures.items(), key=lambda item: item[1], default=None)
-    if worst is None or worst[1] < limit.after:
-        return None
-    what, *which = worst[0].split("\0")
     return RunStopped(
-        outcome=Outcome.REPEATED_STATE,
-        reason=f"the same failure came {worst[1]} times without new evidence: {_FAILURES[what]} `{which[0]}`",
-        rule="stops.repeated_state",
-        evidence=(run.version,),
+        outcome=Outcome.REPEATED_STATE, reason=_came(worst), rule="stops.repeated_state", evidence=(worst.seq,)
     )
 
 
-_FAILURES = {"denied": "a refused call of", "error": "an error of", "verifier": "verifier"}
+def warning(run: Run, rules: Rules, *places: int | None) -> str | None:
+    """What the client is told with the records at these places of the run: that the same step once more ends it. It is
+    told once, until something new comes.
+    """
+    limits = rules.policy.stops.repeated_state
+    if limits is None or run.origin == "default" or run.state is not RunState.RUNNING:
+        return None
+    nearest = circling(run.steps, limits, margin=1)
+    if nearest is None or nearest.seq not in places:
+        return None
+    return f"stops.repeated_state: {_came(nearest)}; once more ends the run"
 
-STOPS: tuple[Stop, ...] = (_verified_success, _final_denial, _phase_ends, _deadline_missed, _repeated_state)
+
+def _came(peak: Peak) -> str:
+    which, times = peak.step.split("\0")[1], "once" if peak.times == 1 else f"{peak.times} times"
+    same = "failure" if peak.kind in FAILURES else "answer"
+    return f"the same {same} came {times} without new evidence: {_STEPS[peak.kind]} `{which}`"
+
+
+_STEPS: Mapping[Kind, str] = {
+    "denied": "a refused call of",
+    "error": "an error of",
+    "verifier": "verifier",
+    "read": "a read by",
+    "write": "a call of",
+}
+
+STOPS: tuple[Stop, ...] = (
+    _verified_success,
+    _final_denial,
+    _infeasible,
+    _phase_ends,
+    _deadline_missed,
+    _repeated_state,
+)
 """In order; the first that speaks ends the run."""

@@ -1,6 +1,6 @@
 """What several kinds of event say: who, what it costs, what a check found."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import AwareDatetime, ConfigDict, Field
 
@@ -66,6 +66,19 @@ class Finding(Frozen):
     """The transition, forbid rule, budget or approval of the policy that decided."""
     reason: str | None = None
     """One sentence, for the agent and the on-call engineer. None when passed."""
+
+
+class Lack(Frozen):
+    """One thing that a run would need for its success and cannot have."""
+
+    kind: Literal["tool", "withheld", "authority", "forbidden", "condition", "budget", "time", "path"]
+    """`withheld`: it is offered, and not as policy pins it, or under a name that looks like another."""
+    what: str
+    """The tool, authority, rule, budget, limit of time or phase."""
+    rule: str | None = None
+    """The transition or verifier that needs it."""
+    says: str
+    """One sentence."""
 
 
 class UsedKey(Frozen):

@@ -6,7 +6,7 @@ from pydantic import AwareDatetime
 
 from gateway.model.added import added
 from gateway.model.canonical import Digest
-from gateway.model.event_parts import Charge, Finding, Frozen, Reservation, Undo, UsedKey
+from gateway.model.event_parts import Charge, Finding, Frozen, Lack, Reservation, Undo, UsedKey
 from gateway.model.outcome import Effect, Outcome
 
 
@@ -42,6 +42,10 @@ class Denied(_Verdict):
     final: bool = False
     """Policy says that this denial ends the run."""
     retry_after_s: float | None = None
+    alike: Digest | None = added(None)
+    """Of the arguments without what policy declares noise, where that leaves something out."""
+    lacking: tuple[Lack, ...] = added(())
+    """What the run would need for its success and cannot have: nothing leads there any more, and policy ends it."""
 
 
 class Replayed(_Verdict):

@@ -8,6 +8,7 @@ import pytest
 from gateway.kernel.fresh import overtaken
 from gateway.kernel.reduce import CorruptLedger, reduce
 from gateway.kernel.rules import Rules
+from gateway.kernel.steps import failures
 from gateway.model.canonical import digest
 from gateway.model.events import (
     ApprovalDecided,
@@ -39,6 +40,7 @@ from gateway.model.principal import Principal
 from gateway.model.proposal import KeySource
 from gateway.model.record import Record, utc
 from gateway.model.run import Approval, Attempt, AttemptState, Evidence, Run, RunState, joined
+from gateway.model.steps import Steps
 from tests import world
 from tests.kernel.test_decide import WRITE, intended, judge, receipt
 
@@ -57,7 +59,9 @@ VERDICT: dict[str, Any] = {
 
 
 def plain(value: Any) -> Any:
-    """Persistent maps as dicts: to a `!=` of theirs, equal ones differ."""
+    """Persistent maps as dicts: to a `!=` of theirs, equal ones differ; of steps, the failures that count."""
+    if isinstance(value, Steps):
+        return dict(failures(value))
     return dict(value.items()) if type(value).__name__ == "HashTrieMap" else value
 
 
@@ -129,10 +133,10 @@ def test_a_denial_is_a_failure_by_tool_arguments_and_check() -> None:
     checks = (Finding(check="run", passed=True), Finding(check="phase", passed=False))
     failure = joined("denied", "write", WRITE.arguments_digest, "phase")
     denied = Denied(**VERDICT | {"checks": checks}, **said)
-    assert changed(run, denied) == {"reported_tokens": 7, "failures": {failure: 1}}
-    assert changed(run, denied, denied)["failures"] == {failure: 2}
+    assert changed(run, denied) == {"reported_tokens": 7, "steps": {failure: 1}}
+    assert changed(run, denied, denied)["steps"] == {failure: 2}
     bare = joined("denied", "write", WRITE.arguments_digest, "")
-    assert changed(run, Denied(**VERDICT, **said))["failures"] == {bare: 1}
+    assert changed(run, Denied(**VERDICT, **said))["steps"] == {bare: 1}
     assert changed(run, Denied(**VERDICT, **said, retry_after_s=0.0)) == {"reported_tokens": 7}
     by_budget = Denied(**VERDICT | {"checks": (Finding(check="budget", passed=False),)}, **said, final=True)
     assert changed(run, by_budget) == {"reported_tokens": 7, "final": by_budget, "final_seq": 2}
@@ -213,8 +217,8 @@ def test_a_receipt_settles_its_attempt_and_measures_its_tokens() -> None:
     wrong = event.model_copy(update={"is_error": True})
     assert of_attempt(run, wrong) == settled | {"is_error": True}
     failure = joined("error", "write", WRITE.arguments_digest, ASKED)
-    assert changed(run, wrong)["failures"] == {failure: 1}
-    assert changed(run, wrong.model_copy(update={"result": None}))["failures"] == {
+    assert changed(run, wrong)["steps"] == {failure: 1}
+    assert changed(run, wrong.model_copy(update={"result": None}))["steps"] == {
         joined("error", "write", WRITE.arguments_digest, ""): 1
     }
 
@@ -317,8 +321,8 @@ def proof(verdict: Any = "pass", **changes: Any) -> EvidenceRecorded:
 def test_evidence_is_the_last_word_of_its_verifier() -> None:
     run, _ = opened()
     failed = world.after(run, proof("fail"), proof("fail", signature="s"))
-    assert plain(failed.failures) == {joined("verifier", "t", "fail"): 1, joined("verifier", "t", "s"): 1}
-    assert changed(failed, proof()) == {"evidence": {"t": Evidence(4, proof())}, "failures": {}}
+    assert plain(failed.steps) == {joined("verifier", "t", "s"): 1}, "another verdict is evidence"
+    assert changed(failed, proof()) == {"evidence": {"t": Evidence(4, proof())}, "steps": {}}
     assert changed(failed, proof("inconclusive")) == {"evidence": {"t": Evidence(4, proof("inconclusive"))}}
     asked = sent(receipt())
     told = of_attempt(asked, proof("fail", attempt="run_1.2", after=3))

@@ -19,6 +19,8 @@ Expression: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_EXPRES
 """A CEL expression of type bool. What it may name stands in `VARIABLES` of `kernel/variables.py`."""
 Formula: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_EXPRESSION)]
 """A CEL expression of any type."""
+Noise: TypeAlias = Annotated[str, Field(min_length=1, max_length=256)]
+"""A field that tells nothing, at any depth: its name, or names joined by dots for one within another."""
 MAX_COST = 1_000_000_000
 Cost: TypeAlias = Annotated[float, Field(ge=0, le=MAX_COST)]
 """An amount in the currency that the policy's author has in mind; counted in millionths."""

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from gateway.model.events import Effect
-from gateway.model.policy.parts import Authority, Cost, Expression, Formula, Name, Part, ProbeCall
+from gateway.model.policy.parts import Authority, Cost, Expression, Formula, Name, Noise, Part, ProbeCall
 
 Failure: TypeAlias = Literal["conflict", "invalid", "denied"]
 """Kinds of error answers that a policy may tell apart; any other is `error`."""
@@ -111,6 +111,8 @@ class ToolRule(Part):
     """How long a call may take; then its outcome is unknown, unless it only reads."""
     grace_s: float = Field(default=30.0, ge=0, le=86_400)
     """How long after the timeout the upstream may still act on the call."""
+    takes_s: float = Field(default=0.0, ge=0, le=86_400)
+    """The least seconds that a call takes until it succeeds."""
     repeat: Literal["hold", "replay", "new"] = "hold"
     """`hold`: an equal call waits for the first; `replay`: never twice in a run; `new`: equal calls may overlap."""
     arguments_schema: Literal["enforce", "observe"] = Field(default="enforce", alias="schema")
@@ -129,6 +131,11 @@ class ToolRule(Part):
     """The call that undoes it, which the gateway makes when a transition's postcondition (`verify`) fails."""
     failures: dict[Failure, tuple[Expression, ...]] = {}
     """Kinds of its error answers, each by CEL over `result` and `args` of which all must hold; the first counts."""
+    noise: tuple[Noise, ...] = ()
+    """Fields of its arguments and answers that are others each time and mean nothing (times, ids, durations), by name
+    or dotted path, at any depth: steps that differ in nothing else are the same to `stops.repeated_state`."""
+    poll: bool = False
+    """It is asked again and again while one waits: what it answers is no step to `stops.repeated_state`."""
     version: str | None = None
     """For people; of the server or the tool."""
 

@@ -16,6 +16,8 @@ class Verifier(Part):
     """CEL expressions over `result` (the probe's whole answer), `args` (the attempt's arguments) and `evidence` (what
     the run has proven before); all must hold."""
     timeout_s: float = Field(default=60.0, gt=0, le=3_600)
+    takes_s: float = Field(default=0.0, ge=0, le=3_600)
+    """The least seconds until it passes."""
     covers: tuple[Glob, ...] = ("*",)
     """Tools whose mutations make its evidence stale."""
     about: tuple[Formula, ...] = ()

@@ -107,6 +107,8 @@ class Transition(Part):
     """What it takes from the budgets."""
     timeout_s: float | None = Field(default=None, gt=0, le=86_400)
     """In place of the tool's own."""
+    takes_s: float | None = Field(default=None, ge=0, le=86_400)
+    """In place of the tool's own."""
     retry: Literal["any", "unsent", "never"] = "any"
     """Whether a run may make an equal call again: whatever came of the first; only if the first is known not to have
     happened; or not at all. The gateway itself never sends a call twice."""
