@@ -276,6 +276,8 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
         approval=case.approval,
         target=transition.target if transition else None,
         verifier=transition.verify if transition else None,
+        verifiers=(),
+        objects=None,
         edges={str(edge): phase for edge, phase in transition.on.items()} if transition else {},
         waived=waived,
         accounts=(*paid(case), *spending.reservations(case, case.charge)) if case.accounts or case.paid else (),

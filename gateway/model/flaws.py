@@ -84,6 +84,13 @@ class UselessEdge(Flaw):
         )
 
 
+WAYS = ("probe", "command", "http", "sql", "file", "result")
+"""How a verifier may look; the last one at the call's own result."""
+
+_JUDGE_BY_THEMSELVES = frozenset({"command", "http"})
+"""Ways in which something fails without any condition: by exit code, report or status."""
+
+
 PHASES_NAMED: tuple[Place, ...] = (
     ("transitions", "*", "from", "*"),
     ("transitions", "*", "to"),
@@ -118,6 +125,11 @@ EXPRESSIONS: Mapping[Place, Kind] = {
 
 FORMULAS: Mapping[Place, Kind] = {
     ("verifiers", "*", "probe", "arguments_from", "*"): "probe",
+    ("verifiers", "*", "http", "path_from"): "probe",
+    ("verifiers", "*", "http", "query_from", "*"): "probe",
+    ("verifiers", "*", "http", "json_from"): "probe",
+    ("verifiers", "*", "sql", "parameters_from", "*"): "probe",
+    ("verifiers", "*", "file", "path_from"): "probe",
     ("verifiers", "*", "scope_from", "*"): "verifier",
     ("transitions", "*", "charge", "cost_from"): "probe",
     ("transitions", "*", "compensation", "arguments_from", "*"): "verifier",
@@ -160,7 +172,27 @@ def flaws(policy: Mapping[str, Any]) -> Iterator[Flaw]:
         yield from (MergesItself((*index, *place)) for place in own)
         if "verification_failed" in _keys(_get(transition, "on")) and _get(transition, "verify") is None:
             yield UselessEdge((*index, "on", "verification_failed"))
+    yield from _looking(policy)
     yield from (Flaw((*place, "digest"), UNTRUE) for place, pin in parts(policy, ("pins", "*")) if _is_untrue(pin))
+
+
+def _looking(policy: Mapping[str, Any]) -> Iterator[Flaw]:
+    """Verifiers that look in no way or in several, that judge by nothing, or are asked before there is anything."""
+    late: set[Any] = set()
+    for place, one in parts(policy, ("verifiers", "*")):
+        ways = [way for way in WAYS if _get(one, way) is not None]
+        if isinstance(one, Mapping) and not ways:
+            listed = ", ".join(f"`{way}`" for way in WAYS[:-1])
+            yield Flaw(place, f"say how it looks: {listed} or `{WAYS[-1]}`", in_key=True)
+        for other in ways[1:]:
+            yield Flaw((*place, other), f"`{other}` and `{ways[0]}` exclude each other", in_key=True)
+        if ways and not _JUDGE_BY_THEMSELVES.intersection(ways) and _get(one, "pass") in (None, [], ()):
+            yield Flaw(place, "the key `pass` is missing: what it sees must be judged by something", in_key=True)
+        if "result" in ways:
+            late.add(place[-1])
+    for place, name in texts(policy, ("transitions", "*", "preconditions", "*")):
+        if name in late:
+            yield Flaw(place, f"`{name}` looks at the call's own result, which there is not before the call")
 
 
 UNTRUE = "is not the digest of this definition: a review of the file would approve what it does not show"

@@ -66,7 +66,7 @@ def surprises(policy: Policy, offered: Collection[str], *, default: bool) -> Ite
     if default and offered and not any(names(pattern, name) for pattern in patterns for name in offered):
         yield f"no transition names any tool that is offered, such as `{min(offered)}`: every call is denied"
     for name, verifier in policy.verifiers.items():
-        if verifier.probe.tool not in offered:
+        if verifier.probe is not None and verifier.probe.tool not in offered:
             yield f"verifier `{name}` asks `{verifier.probe.tool}`, which nobody offers"
 
 
