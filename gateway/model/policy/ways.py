@@ -30,7 +30,15 @@ Below: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024), AfterVal
 """A path below a place. Links on the way may not lead out of it."""
 FilesDigest: TypeAlias = Annotated[str, Field(pattern=FILES_DIGEST_PATTERN)]
 """Of the paths and contents of files, as `counterfoil pin --files` prints it."""
-Scalar: TypeAlias = str | int | float | bool
+
+
+def _scalar(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict | list) or value is None:
+        raise ValueError("a text, a number, `true` or `false` is wanted")
+    return value
+
+
+Scalar: TypeAlias = Annotated[JsonValue, AfterValidator(_scalar)]
 
 
 class TrustedFiles(Part):
