@@ -19,6 +19,7 @@ from gateway.outbound.ids import id_maker
 from gateway.outbound.key_file import run_key
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.postgres.address import is_postgres, shown
+from gateway.outbound.looks import Place, PlacedLooks, misplaced
 from gateway.outbound.policy_files import load_policy, starter_policy
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
@@ -28,7 +29,7 @@ from gateway.reload import Reload, Source, default_of, first, load_from
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
 from gateway.runtime.engine import Engine
-from gateway.runtime.policies import Policies, condition_trouble, surprises, unfit
+from gateway.runtime.policies import Policies, Trouble, condition_trouble, surprises, unfit
 from gateway.runtime.recover import Recovery
 from gateway.runtime.screen import Screen
 from gateway.runtime.sealing import UNSIGNED, Sealer, Sealing
@@ -81,6 +82,8 @@ class Plan:
     """After which a legacy session over HTTP has ended."""
     sealing: Sealing = UNSIGNED
     """How the ledger's checkpoints are made."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """Where verifiers look, by name."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)
 
@@ -92,7 +95,8 @@ def plan_of(settings: Settings) -> Plan:
     """
     source: Source | None = None
     if settings.policies is not None:
-        policies, source = first(partial(load_from, settings.policies, settings.workflow))
+        check = Trouble(partial(misplaced, places=settings.places))
+        policies, source = first(partial(load_from, settings.policies, settings.workflow, check))
     else:
         starter = starter_policy(condition_trouble)
         policies = {starter.workflow: starter}
@@ -106,19 +110,23 @@ def plan_of(settings: Settings) -> Plan:
         sealing=settings.sealing,
         options=_options(settings.patience),
         session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
+        places=settings.places,
     )
 
 
-def one_policy(path: Path) -> tuple[Policy, Source | None]:
+def one_policy(path: Path, places: Mapping[str, Place] | None = None) -> tuple[Policy, Source | None]:
     """The policy of a file, and where it will come from; None for what is no file, such as a pipe.
+
+    It is for a gateway that has these places; where they are not said, it is for no gateway.
 
     Raises: PolicyProblems.
     """
+    check = condition_trouble if places is None else Trouble(partial(misplaced, places=places))
     if path.exists() and not path.is_file():
-        return load_policy(path, condition_trouble), None
+        return load_policy(path, check), None
 
     def load(watched: Watched) -> Mapping[str, Policy]:
-        policy = load_policy(path, condition_trouble, watched)
+        policy = load_policy(path, check, watched)
         return {policy.workflow: policy}
 
     policies, source = first(load)
@@ -284,7 +292,7 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     options = replace(plan.options, approve_at=approve_at, settle_at=settle_at)
     clock = await clock_of(ledger, plan.clock)
     book = Book(ledger, Policies(ledger, plan.policies, plan.default), clock, options)
-    engine = Engine(book, catalogue)
+    engine = Engine(book, catalogue, PlacedLooks(plan.places))
     screen = Screen(book.policies)
 
     def replaced() -> None:

@@ -13,6 +13,7 @@ from gateway.model.canonical import Digest
 from gateway.model.checkpoint import Checkpoint as Checkpoint
 from gateway.model.offer import Kind
 from gateway.model.party import Party as Party
+from gateway.model.policy import Way as Way
 from gateway.model.record import Record
 from gateway.model.run import Tracked as Tracked
 from gateway.model.tool import Answer as Answer
@@ -338,6 +339,32 @@ class Upstreams(Protocol):
 
         Never raises for what the upstream does, never re-sends. `InputRequired` only for a caller who is modern, or
         if there is none: for a legacy client the rounds are driven here.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at a place, as a verifier asks for it."""
+
+    way: Way
+    told: Mapping[str, Any]
+    """What its formulas tell, by what it is for: `path`, `query`, `json`, `parameters`."""
+    timeout_s: float
+
+
+class Looks(Protocol):
+    """The places at which verifiers look, beside the tools of upstreams."""
+
+    def trouble(self, way: Way) -> str | None:
+        """Why this gateway cannot look in this way, in half a sentence; None if it can."""
+        ...
+
+    async def look(self, asked: Look) -> Answer:
+        """What is there, as `ToolResult` with a value of the shape that belongs to the way; `NotSent` or `Silence`,
+        with the reason, where that cannot be found out within `timeout_s`.
+
+        Never raises for what is there, never changes it, and never says anything secret.
         """
         ...
 

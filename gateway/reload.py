@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 
 from gateway.model.policy import Policy
 from gateway.model.record import utc
-from gateway.outbound.policy_files import load_folder, load_policy
+from gateway.outbound.policy_files import CheckCondition, load_folder, load_policy
 from gateway.outbound.watched import Looks, Watched
 from gateway.ports import Clock
 from gateway.runtime.cases import wrong_cases
-from gateway.runtime.policies import Policies, Prepared, condition_trouble
+from gateway.runtime.policies import Policies, Prepared
 
 LOOK_S = 2.0
 """Between two looks."""
@@ -52,13 +52,13 @@ def first(load: Load) -> tuple[Mapping[str, Policy], Source]:
     return load(read), Source(load, read)
 
 
-def load_from(path: Path, workflow: str | None, watched: Watched) -> Mapping[str, Policy]:
+def load_from(path: Path, workflow: str | None, check: CheckCondition, watched: Watched) -> Mapping[str, Policy]:
     """The policies of a folder, or the one of a file."""
     if path.is_file():
-        one = load_policy(path, condition_trouble, watched)
+        one = load_policy(path, check, watched)
         policies = {one.workflow: one}
     else:
-        policies = load_folder(path, condition_trouble, watched)
+        policies = load_folder(path, check, watched)
     _ = default_of(workflow, policies)
     return policies
 

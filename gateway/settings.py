@@ -20,6 +20,8 @@ from gateway.model.policy import NAME_PATTERN, Name
 from gateway.outbound.file_models import read_as
 from gateway.outbound.head_file import HeadFile
 from gateway.outbound.ledger.postgres.address import is_postgres, parse
+from gateway.outbound.looks.places import Place as LookPlace
+from gateway.outbound.place_entries import EXPANDED, PlaceEntry, place_problems, unfit_place
 from gateway.outbound.references import BadReference, expand
 from gateway.outbound.seal_keys import BadKey, seal_key, signed_by
 from gateway.outbound.server_entries import (
@@ -124,6 +126,8 @@ class Settings:
     upstreams: tuple[Upstream, ...]
     sealing: Sealing = UNSIGNED
     """How the ledger's checkpoints are made."""
+    places: Mapping[str, LookPlace] = field(default_factory=dict)
+    """Where verifiers look, by name."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -194,6 +198,7 @@ class _File(FilePart):
     sessions: _Sessions = _Sessions()
     upstreams: dict[str, UpstreamEntry] = Field(default={})
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
+    places: dict[str, PlaceEntry] = Field(default={})
 
 
 _PATTERNS = {NAME_PATTERN: "a workflow's name"}
@@ -221,11 +226,11 @@ class _Reading:
         self.problems: list[Problem] = [*document.problems]
         if isinstance(document.value, Mapping):
             self._expand()
-            self.problems += [*entry_problems(document), *self._wrong()]
+            self.problems += [*entry_problems(document), *place_problems(document), *self._wrong()]
 
     def _expand(self) -> None:
         entries = [(*place, *step) for place, _ in in_use(self._document) for step in _EXPANDED_IN_ENTRY]
-        found = [one for pattern in [*_EXPANDED, *entries] for one in texts(self._document.value, pattern)]
+        found = [one for pattern in [*_EXPANDED, *EXPANDED, *entries] for one in texts(self._document.value, pattern)]
         for place, text in found:
             try:
                 self._texts[place] = expand(text, self._environ, self._folder)
@@ -239,7 +244,7 @@ class _Reading:
             if not is_loopback(host):
                 yield self._document.problem(place, NOT_LOOPBACK.format(host[:64]))
         for place, text in self._texts.items():
-            message = _unfit(place, text)
+            message = _unfit(place, text) or unfit_place(place, text, self._folder)
             if message is not None:
                 yield self._document.problem(place, message)
 
@@ -255,7 +260,11 @@ class _Reading:
             session_idle_s=said.sessions.idle_s,
             upstreams=tuple(self._upstreams(said)),
             sealing=self._sealing(said.seal) if said.seal is not None else UNSIGNED,
+            places={name: self._place(name, entry) for name, entry in said.places.items()},
         )
+
+    def _place(self, name: str, entry: PlaceEntry) -> LookPlace:
+        return entry.place(name, lambda *keys: self._texts["places", name, *keys], self._folder)
 
     def _sealing(self, said: _Seal) -> Sealing:
         return Sealing(
@@ -331,7 +340,7 @@ def _unfit(place: Place, text: str) -> str | None:
             return None if text else "the path names no file"
         case (_, _, "headers", _) if not text.isprintable():
             return "a header's value is one line, without control characters"
-        case (_, _, key) if key in ADDRESSES:
+        case (section, _, key) if key in ADDRESSES and section != "places":
             return None if _is_address(text) else "an address that begins with `http://` or `https://` is wanted"
         case _:
             return None

@@ -5,29 +5,39 @@ import errno
 import hashlib
 import logging
 import os
+import re
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from gateway.cli.ledgers import LedgerOption, fail
 from gateway.cli.streams import Words, unhurried_stderr
+from gateway.model.policy import NAME_PATTERN
+from gateway.outbound.references import expand
 from gateway.settings import NOT_LOOPBACK, default_ledger_url, is_loopback, load_settings
 
 if TYPE_CHECKING:
     from gateway.app import Gateway, Plan
     from gateway.model.policy import Policy
+    from gateway.outbound.looks import Place
     from gateway.outbound.upstream.spec import Spec
     from gateway.reload import Source
 
 LOOK_S = 0.5
 """Between two looks whether every server has answered."""
+PlaceOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--place", metavar="NAME=VALUE", help="Where verifiers look: a folder, an address, a database. Repeat it."
+    ),
+]
 RUNNERS = frozenset({"npx", "bunx", "uvx", "uv", "pipx", "run", "tool", "python", "python3", "node", "docker", "env"})
 """Words of a command line that do not name the server."""
 
@@ -43,6 +53,7 @@ def wrap(
         Path | None, typer.Option(metavar="FILE", help="Your policy instead of the starter.", show_default=False)
     ] = None,
     ledger: LedgerOption = None,
+    place: PlaceOption = None,
     patience: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", min=0.1, help="Answer `in_flight` after so long, whoever the client is."),
@@ -51,7 +62,8 @@ def wrap(
     """Put a gateway in front of one MCP server. Its tools keep their names."""
     from gateway.app import Plan  # noqa: PLC0415 - brings `mcp`, which costs a second
 
-    chosen, source = policy_at(policy)
+    places = places_of(place)
+    chosen, source = policy_at(policy, places)
     plan = Plan(
         ledger=ledger or default_ledger_url(),
         upstreams=[spec_of(target)],
@@ -59,6 +71,7 @@ def wrap(
         default=chosen.workflow,
         source=source,
         prefix=False,
+        places=places,
     )
     if patience is not None:
         plan = replace(plan, options=replace(plan.options, patience_s=patience, patience_by_client={}))
@@ -131,14 +144,33 @@ def _label(name: str, target: list[str]) -> str:
     return f"{clean or 'server'}-{hashlib.sha256(chr(0).join(target).encode()).hexdigest()[:8]}"
 
 
-def policy_at(path: Path | None) -> "tuple[Policy, Source | None]":
-    """The policy of the file, or the starter, and where it will come from; ends the command if it cannot be used."""
+def places_of(told: Sequence[str] | None) -> "Mapping[str, Place]":
+    """The places that options name; ends the command for one that is none. No value is shown."""
+    from gateway.outbound.looks.places import place_of  # noqa: PLC0415 - loaded by now
+
+    found: dict[str, Place] = {}
+    for one in told or ():
+        name, equals, value = one.partition("=")
+        if not equals or not re.fullmatch(NAME_PATTERN, name):
+            fail("a place is `--place NAME=VALUE`: a folder, `http://…`, `sqlite:///…` or `postgresql://…`", code=2)
+        try:
+            found[name] = place_of(name, expand(value, os.environ, Path.cwd()), Path.cwd())
+        except ValueError as error:
+            fail(f"the place `{name}` cannot be used: {error}", code=2)
+    return found
+
+
+def policy_at(path: Path | None, places: "Mapping[str, Place] | None" = None) -> "tuple[Policy, Source | None]":
+    """The policy of the file, or the starter, and where it will come from; ends the command if it cannot be used.
+
+    `places` are those of the gateway that it is for.
+    """
     from gateway.app import one_policy  # noqa: PLC0415 - loaded by now
     from gateway.outbound.policy_files import starter_policy  # noqa: PLC0415
     from gateway.runtime.policies import condition_trouble  # noqa: PLC0415
 
     try:
-        return (starter_policy(condition_trouble), None) if path is None else one_policy(path)
+        return (starter_policy(condition_trouble), None) if path is None else one_policy(path, places)
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
 

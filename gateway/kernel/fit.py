@@ -14,7 +14,7 @@ from gateway.kernel.registry import registered
 from gateway.kernel.shapes import Shape, check_types
 from gateway.model.events import Effect
 from gateway.model.flaws import EXPRESSIONS, FORMULAS, Place, texts
-from gateway.model.policy import Policy
+from gateway.model.policy import Policy, Way
 from gateway.model.tool import Tool
 
 
@@ -56,7 +56,7 @@ class _Fits:
         self._policy = policy
         self._tools = {tool.name: tool for tool in tools}
         self._effects = {tool.name: registered(tool, policy).effect for tool in tools}
-        self._shapes: dict[tuple[str, str], Shape] = {}
+        self._shapes: dict[tuple[str, str, int | None], Shape] = {}
         self._accounts = {
             name: tuple(unit for unit, _ in limited_by(limits_of(rule.limit))) for name, rule in policy.accounts.items()
         }
@@ -64,7 +64,8 @@ class _Fits:
     def trouble(self, expression: str, kind: Kind, place: Place, whole: Any) -> BadCondition | None:
         """Why the expression fits nothing that it is about; None if it fits something, or nothing is known."""
         part = whole[place[0]][place[1]]
-        probe = self._probe(place, part)
+        probe, way = self._probe(place, part), self._way(place)
+        own = way is None and self._is_own(place)
         patterns, effects = self._about(place, part)
         for pattern in patterns or ("",):
             about = [
@@ -72,7 +73,7 @@ class _Fits:
                 for name in self._tools
                 if pattern and names(pattern, name) and (not effects or self._effects[name] in effects)
             ]
-            found = [self._wrong(expression, kind, name, probe) for name in about or ("",)]
+            found = [self._wrong(expression, kind, name, name if own else probe, way) for name in about or ("",)]
             first = found[0]
             if first is not None and all(one is not None for one in found):
                 return first
@@ -99,7 +100,7 @@ class _Fits:
         """The tool whose answer is `result` at that place, if it is known; the tool itself has no name here."""
         match place:
             case ("verifiers", _, "pass" | "scope_from" | "about", *_):
-                return str(part["probe"]["tool"])
+                return str(part["probe"]["tool"]) if part.get("probe") else ""
             case ("tools", _, "idempotency", "query", *_):
                 return str(part["idempotency"]["query"]["probe"]["tool"])
             case ("tools", _, "failures", *_):
@@ -107,22 +108,32 @@ class _Fits:
             case _:
                 return ""
 
-    def _wrong(self, expression: str, kind: Kind, tool: str, probe: str) -> BadCondition | None:
+    def _way(self, place: Place) -> Way | None:
+        """How the verifier looks whose expression this is; None if it is none, or it asks a tool."""
+        return self._policy.verifiers[str(place[1])].way if place[0] == "verifiers" else None
+
+    def _is_own(self, place: Place) -> bool:
+        """Whether `result` is that of the very call whose arguments are `args`."""
+        return place[0] == "verifiers" and self._policy.verifiers[str(place[1])].result is not None
+
+    def _wrong(self, expression: str, kind: Kind, tool: str, probe: str, way: Way | None) -> BadCondition | None:
         try:
-            check_types(expression, kind, self._shape(tool, probe))
+            check_types(expression, kind, self._shape(tool, probe, way))
         except BadCondition as error:
             return error
         return None
 
-    def _shape(self, tool: str, probe: str) -> Shape:
-        known = self._shapes.get((tool, probe))
+    def _shape(self, tool: str, probe: str, way: Way | None) -> Shape:
+        key = (tool, probe, None if way is None else id(way))
+        known = self._shapes.get(key)
         if known is None:
             asked, probed = self._tools.get(tool), self._tools.get(probe)
-            known = self._shapes[tool, probe] = Shape(
+            known = self._shapes[key] = Shape(
                 tool=tool,
                 args=None if asked is None else asked.definition.get("inputSchema"),
                 probe=probe,
                 result=({} if probed is None else probed.definition.get("outputSchema") or {}) if probe else None,
+                way=way,
                 evidence=tuple(self._policy.verifiers),
                 accounts=self._accounts,
                 values=self._policy.values,

@@ -37,8 +37,10 @@ from gateway.kernel.schema_types import (
     part_of_schema,
     part_of_value,
 )
+from gateway.kernel.seeing import shape_of
 from gateway.kernel.shape_words import certain
 from gateway.model.canonical import NotStrictJson, canonical
+from gateway.model.policy import Way
 
 if TYPE_CHECKING:
     from gateway.kernel.messages import Message
@@ -80,6 +82,8 @@ class Shape:
     """The tool whose answer is `result`, for messages."""
     result: Mapping[str, Any] | None = None
     """The probe tool's output schema, which types `result.structuredContent`; empty if it has none."""
+    way: Way | None = None
+    """How a verifier looks at a place: then `result` is what that sees, and `result` above says nothing."""
     evidence: tuple[str, ...] | None = None
     """The names of the policy's verifiers."""
     accounts: Mapping[str, tuple[str, ...]] | None = None
@@ -159,6 +163,8 @@ def _args(shape: Shape) -> Part:
 
 
 def _result(shape: Shape) -> Part:
+    if shape.way is not None:
+        return shape_of(shape.way)
     return closed(
         {
             "structuredContent": part_of_schema(shape.result),
@@ -202,6 +208,8 @@ def _digest(shape: Shape, root: str) -> bytes:
 
 def _digest_of(shape: Shape, root: str) -> bytes:
     about = getattr(shape, root)
+    if root == "result" and shape.way is not None:
+        about = {type(shape.way).__name__: shape.way.model_dump(mode="json")}
     if about is None:
         return b""
     owner = {"args": shape.tool, "result": shape.probe}.get(root, "")

@@ -14,6 +14,7 @@ from gateway.kernel.conditions import Kind, Undecided
 from gateway.kernel.fresh import overtaken
 from gateway.kernel.rules import Rules
 from gateway.kernel.schema import Unenforceable, violations
+from gateway.kernel.seeing import not_yet, plain, scope_of, told_apart, told_by_formulas
 from gateway.kernel.values import proven
 from gateway.model.canonical import Digest, digest
 from gateway.model.events import (
@@ -27,7 +28,7 @@ from gateway.model.events import (
     PhaseMoved,
     ReceiptRecorded,
 )
-from gateway.model.policy import ProbeCall, ToolRule, Verifier
+from gateway.model.policy import ProbeCall, ToolRule, Verifier, micro
 from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Silence, TaskStarted, ToolResult
 from gateway.model.trusted import trusted
@@ -248,6 +249,10 @@ def settle(
         signature=_signature(asked, answer, says) if verdict != "pass" else None,
         says=says,
         artifact=cited.digest if cited else None,
+        self_reported=asked.rule.source == "result",
+        source=asked.rule.source,
+        opinion=asked.rule.opinion,
+        cost=micro(asked.rule.cost),
         started_at=started_at,
         duration_s=duration_s,
         after=asked.after,
@@ -272,9 +277,11 @@ def _holds(run: Run, verifier: str) -> bool:
 def probe_arguments(
     rule: Verifier, arguments: Mapping[str, Any], rules: Rules, now: datetime
 ) -> dict[str, Any] | Undecided:
-    """What the verifier's probe is asked with, about a call with these arguments."""
+    """What the verifier asks with, about a call with these arguments: a tool's arguments, or what formulas tell."""
     values = {"args": dict(arguments), "values": rules.policy.values, "now": now}
-    return filled(rule.probe, "probe", values, rules)
+    if rule.probe is not None:
+        return filled(rule.probe, "probe", values, rules)
+    return {} if rule.way is None else told_by_formulas(rule.way, values, rules)
 
 
 def filled(probe: ProbeCall, kind: Kind, values: Mapping[str, Any], rules: Rules) -> dict[str, Any] | Undecided:
@@ -293,7 +300,7 @@ def _scope(
 ) -> dict[str, Any]:
     """What the evidence is about; what cannot be told is left out, and a condition that reads it is undecided."""
     asked = probe_arguments(rule, arguments, rules, now)
-    scope = {"tool": rule.probe.tool, "arguments": {} if isinstance(asked, Undecided) else asked, **rule.scope}
+    scope = {**scope_of(rule, {} if isinstance(asked, Undecided) else asked, answer), **rule.scope}
     if isinstance(answer, ToolResult):
         values = _values(run, answer, arguments, rules, now)
         told = ((name, rules.value("verifier", formula).find(values)) for name, formula in rule.scope_from.items())
@@ -338,11 +345,11 @@ def _values(run: Run, answer: ToolResult, arguments: Mapping[str, Any], rules: R
 def judged(
     name: str, rule: Verifier, run: Run, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
 ) -> tuple[Literal["pass", "fail", "inconclusive"], str]:
-    """The verifier's verdict by its probe's answer, and what it says in one sentence."""
+    """The verifier's verdict by what it saw, and what it says in one sentence."""
     if not isinstance(answer, ToolResult):
         return "inconclusive", f"`{name}` could not check: {trouble(answer)}"
-    if answer.result.get("isError") is True:
-        return "inconclusive", f"`{name}` could not check: the probe answered with an error"
+    if (said := plain(rule, answer.result)) is not None:
+        return said[0], f"`{name}` {said[1]}"
     values = _values(run, answer, arguments, rules, now)
     for expression in rule.passes:
         held = rules.condition("verifier", expression).decide(values)
@@ -350,13 +357,13 @@ def judged(
             return "inconclusive", f"`{name}` could not judge `{expression}`: {held.reason}"
         if not held:
             return "fail", f"`{name}` found that `{expression}` does not hold"
+    if (said := not_yet(rule, answer.result)) is not None:
+        return said[0], f"`{name}` {said[1]}"
     return "pass", f"`{name}` passed"
 
 
 def _signature(asked: Question, answer: Answer, says: str) -> str:
-    content = answer.result.get("structuredContent") if isinstance(answer, ToolResult) else None
-    told = {name: content.get(name) for name in asked.rule.signature} if isinstance(content, Mapping) else {}
-    return digest({"verifier": asked.verifier, "says": says, "told": told}, b"")
+    return digest({"verifier": asked.verifier, **told_apart(asked.rule, answer, says)}, b"")
 
 
 def trouble(answer: Answer) -> str:

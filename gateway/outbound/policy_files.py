@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from gateway.model.flaws import EXPRESSIONS, FORMULAS, Flaw, Kind, Place, UnknownName, flaws, texts
-from gateway.model.policy import MAX_EXPRESSION, NAME_PATTERN, AccountRule, Policy, Shared
+from gateway.model.policy import (
+    FILES_DIGEST_PATTERN,
+    MAX_EXPRESSION,
+    NAME_PATTERN,
+    PARAMETER_PATTERN,
+    AccountRule,
+    Policy,
+    Shared,
+)
 from gateway.outbound.file_models import did_you_mean, read_as
 from gateway.outbound.included import Whole, included
 from gateway.outbound.watched import Watched
@@ -42,6 +50,8 @@ SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PER = AccountRule.model_json_schema()["properties"]["per"]["items"]["pattern"]
 _PATTERNS: Mapping[str, str] = {
     NAME_PATTERN: "a name (a letter, then letters, digits, `_`, `.` and `-`, at most 64 in all)",
+    FILES_DIGEST_PATTERN: "a digest of files, as `counterfoil pin --files` prints it,",
+    PARAMETER_PATTERN: "a name of letters, digits and `_`",
     _PER: "`tenant`, `principal`, `tool`, `upstream`, `workflow` or an argument such as `args.to`",
 }
 

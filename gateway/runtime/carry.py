@@ -13,11 +13,9 @@ from typing import Any
 
 from gateway.kernel.case import Probed
 from gateway.kernel.claims import by_answer
-from gateway.kernel.conditions import Undecided
 from gateway.kernel.reduce import CorruptLedger
-from gateway.kernel.registry import is_pinned
 from gateway.kernel.rules import Rules
-from gateway.kernel.verify import Question, failure_of, judged, observe, probe_arguments, question, settle
+from gateway.kernel.verify import Question, failure_of, judged, observe, question, settle
 from gateway.model.canonical import Digest, parse
 from gateway.model.events import AttemptResent, AttemptResumed, Effect, Event, IntentRecorded
 from gateway.model.policy import Verifier
@@ -25,11 +23,12 @@ from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, Run, Tracked
 from gateway.model.tool import Answer, NotSent, Tool
-from gateway.ports import Caller, Conflict, Dispatch, LedgerUnavailable, Upstreams
+from gateway.ports import Caller, Conflict, Dispatch, LedgerUnavailable, Looks, Upstreams
 from gateway.runtime import trace
 from gateway.runtime.book import Book
 from gateway.runtime.flight import Answered, Flight, Moment, Unrecorded
 from gateway.runtime.leases import Leases
+from gateway.runtime.looking import NOWHERE, Looking
 from gateway.runtime.wire import keyed, stored
 
 _LOG = logging.getLogger("counterfoil.engine")
@@ -44,13 +43,14 @@ FIRST_PAUSE_S = 0.2
 class Carrier:
     """Carries attempts from their intent to their evidence. One for each process."""
 
-    def __init__(self, book: Book, upstreams: Upstreams) -> None:
+    def __init__(self, book: Book, upstreams: Upstreams, looks: Looks = NOWHERE) -> None:
         self._book = book
         self._ledger = book.ledger
         self._policies = book.policies
         self._clock = book.clock
         self._options = book.options
         self._upstreams = upstreams
+        self.looking = Looking(book.ledger, upstreams, looks)
         self.leases = Leases(book.clock, book.options.owner, book.options.lease_s)
         self._working: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -191,7 +191,7 @@ class Carrier:
     ) -> tuple[Run, Rules]:
         """One verifier has spoken about the attempt, or another gateway has asked it meanwhile."""
         begun = self._clock.monotonic()
-        answer, started = await self._verdict_of(asked.rule, arguments, rules)
+        answer, started = await self._verdict_of(asked.rule, arguments, rules, asked.attempt)
         elapsed = self._clock.monotonic() - begun
         cited, payloads = stored(answer, self._ledger.salt)
 
@@ -203,27 +203,19 @@ class Carrier:
         events, run, rules = await self._book.transact(run.id, settled, payloads)
         return (run, rules) if events else (await self._book.fresh_state_of(run.id), rules)
 
-    async def _verdict_of(self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules) -> tuple[Answer, datetime]:
-        """What the probe of a verifier answers about a call with these arguments, and when it was asked."""
+    async def _verdict_of(
+        self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules, about: Attempt | None
+    ) -> tuple[Answer, datetime]:
+        """What a verifier sees of a call with these arguments, and when it was asked."""
         started = utc(self._clock.now())
-        told = probe_arguments(rule, arguments, rules, started)
-        return await self.ask(rule.probe.tool, told, rule.timeout_s, rules), started
-
-    async def ask(self, name: str, arguments: dict[str, Any] | Undecided, timeout_s: float, rules: Rules) -> Answer:
-        """What the read tool of that name answers; `NotSent` where it cannot be asked."""
-        tool = await self._upstreams.tool(name)
-        if tool is None or not is_pinned(tool, rules.policy):
-            return NotSent(f"no upstream offers `{name}` as policy pins it")
-        if isinstance(arguments, Undecided):
-            return NotSent(f"what to ask `{name}` cannot be told: {arguments.reason}")
-        return await self._upstreams.call(Dispatch(tool, arguments, timeout_s, meta=trace.carrier()))
+        return await self.looking.seen(rule, arguments, rules, started, about), started
 
     async def probe(
         self, name: str, run: Run, arguments: Mapping[str, Any], rules: Rules
     ) -> tuple[Probed, dict[Digest, bytes]]:
         """What a verifier finds before a call with these arguments is made, and what is to be stored of it."""
         rule = rules.policy.verifiers[name]
-        answer, started = await self._verdict_of(rule, arguments, rules)
+        answer, started = await self._verdict_of(rule, arguments, rules, None)
         cited, payloads = stored(answer, self._ledger.salt)
         verdict, says = judged(name, rule, run, answer, arguments, rules, utc(self._clock.now()))
         return Probed(verdict, says, started, cited.digest if cited else None), payloads
@@ -268,7 +260,7 @@ class Carrier:
     # --- verifiers that nobody asks ---------------------------------------------------------------------------------
 
     async def can_verify(self, run_id: str, attempt_id: str) -> bool:
-        """Whether this gateway reaches the server that the attempt went to, and the one that its verifier asks.
+        """Whether this gateway reaches the server that the attempt went to, and that at which its verifier looks.
 
         Asked before the attempt is claimed: whoever cannot judge it must not keep from it those who can.
 
@@ -276,10 +268,9 @@ class Carrier:
         """
         run, attempt = await self.attempt_of(run_id, attempt_id)
         asked = question(run, attempt.id, await self._policies.of(run.policy))
-        wanted = [attempt.intent.tool] if asked is None else [attempt.intent.tool, asked.rule.probe.tool]
-        found = [await self._upstreams.tool(name) for name in wanted]
-        served = found[0] is not None and found[0].upstream == attempt.intent.upstream
-        return served and all(tool is not None and tool.healthy for tool in found)
+        tool = await self._upstreams.tool(attempt.intent.tool)
+        served = tool is not None and tool.healthy and tool.upstream == attempt.intent.upstream
+        return served and (asked is None or await self.looking.can(asked.rule))
 
     def waits_for(self, attempt_id: str) -> bool:
         """Whether the attempt is under way here, whatever its lease says: a suspended machine renews none."""

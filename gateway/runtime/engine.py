@@ -35,7 +35,7 @@ from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
-from gateway.ports import Caller, Exhausted, LedgerUnavailable, NoSuchRun, Occupied, Upstreams, Withdrawal
+from gateway.ports import Caller, Exhausted, LedgerUnavailable, Looks, NoSuchRun, Occupied, Upstreams, Withdrawal
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier
@@ -43,6 +43,7 @@ from gateway.runtime.claims import Claims
 from gateway.runtime.deliver import Deliveries
 from gateway.runtime.flight import Flight, Moment, Unrecorded
 from gateway.runtime.lineage import goes_on
+from gateway.runtime.looking import NOWHERE
 from gateway.runtime.undo import Undoer, Unneeded
 from gateway.runtime.waiting import within
 from gateway.runtime.wire import ANY_DEPTH, Definitions, made_before, payload_of
@@ -72,7 +73,7 @@ class _Wanting(Exception):
 class Engine:
     """Judges, records, has carried out, tells. One for each process."""
 
-    def __init__(self, book: Book, upstreams: Upstreams) -> None:
+    def __init__(self, book: Book, upstreams: Upstreams, looks: Looks = NOWHERE) -> None:
         self.salt = book.ledger.salt
         self._book = book
         self._ledger = book.ledger
@@ -80,7 +81,7 @@ class Engine:
         self._clock = book.clock
         self._options = book.options
         self._upstreams = upstreams
-        self.carrier = Carrier(book, upstreams)
+        self.carrier = Carrier(book, upstreams, looks)
         self.undoer = Undoer(book, upstreams, self.carrier, self._judge)
         self.carrier.owed = lambda run_id: self.carrier.spawn(self.undoer.undo(run_id))
         self.claims = Claims(book, upstreams, self._delegated)

@@ -1,8 +1,8 @@
 """Which policy judges which run: the one it began under, as long as its text is in the ledger."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from gateway.kernel.conditions import BadCondition, compile_condition, compile_value
 from gateway.kernel.fit import known_tools, misfits
@@ -10,13 +10,16 @@ from gateway.kernel.globs import names
 from gateway.kernel.rules import Rules, compile_rules
 from gateway.model.canonical import Digest, digest_bytes, dump_bytes, parse
 from gateway.model.flaws import Kind, Place
-from gateway.model.policy import Policy
+from gateway.model.policy import Policy, Way
 from gateway.model.policy.older import newer
 from gateway.model.tool import Tool
 from gateway.ports import Ledger
 
 KEPT = 64
 """Texts that are no longer current and are kept at hand; what runs began under is in the ledger as well."""
+
+
+Misplaced: TypeAlias = Callable[[Way], tuple[tuple[str, ...], str] | None]
 
 
 class PolicyMissing(Exception):
@@ -27,8 +30,12 @@ class DefaultVanished(ValueError):
     """The policies to be taken have none for a run that names none."""
 
 
-class _Trouble:
-    """What is wrong with a policy's expressions, for whoever loads one."""
+class Trouble:
+    """What is wrong with a policy's expressions, and with where its verifiers look, for whoever loads one."""
+
+    def __init__(self, misplaced: Misplaced | None = None) -> None:
+        """`misplaced` says which key of a look names no place of this gateway, and why; None where none is known."""
+        self._misplaced = misplaced
 
     def __call__(
         self, expression: str, kind: Kind, gives: Literal["truth", "value"] = "truth", /
@@ -41,11 +48,18 @@ class _Trouble:
         return None
 
     def misfits(self, policy: Policy) -> Iterable[tuple[Place, str, int, int]]:
-        """Its expressions that cannot be asked of the tools that they are about, as far as it says what those take."""
-        return misfits(policy, known_tools(policy))
+        """Its expressions that cannot be asked of the tools that they are about, as far as it says what those take; and
+        its verifiers that look at no place of this gateway.
+        """
+        yield from misfits(policy, known_tools(policy))
+        for name, verifier in policy.verifiers.items() if self._misplaced is not None else ():
+            found = self._misplaced(verifier.way) if self._misplaced is not None and verifier.way is not None else None
+            if found is not None:
+                yield ("verifiers", name, verifier.source, *found[0]), found[1], 1, 1
 
 
-condition_trouble = _Trouble()
+condition_trouble = Trouble()
+"""For whoever knows of no gateway."""
 
 
 def unfit(policy: Policy, listed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -66,7 +80,7 @@ def surprises(policy: Policy, offered: Collection[str], *, default: bool) -> Ite
     if default and offered and not any(names(pattern, name) for pattern in patterns for name in offered):
         yield f"no transition names any tool that is offered, such as `{min(offered)}`: every call is denied"
     for name, verifier in policy.verifiers.items():
-        if verifier.probe.tool not in offered:
+        if verifier.probe is not None and verifier.probe.tool not in offered:
             yield f"verifier `{name}` asks `{verifier.probe.tool}`, which nobody offers"
 
 

@@ -224,7 +224,7 @@ class Recovery:
         """Whether the upstream's answer settled it."""
         started = utc(self._clock.now())
         told = query_arguments(query, attempt, arguments, rules, started)
-        answer = await self._carrier.ask(query.probe.tool, told, query.timeout_s, rules)
+        answer = await self._carrier.looking.ask(query.probe.tool, told, query.timeout_s, rules)
         cited, payloads = stored(answer, self._book.ledger.salt)
 
         def said(state: Run, by: Rules, now: datetime) -> Sequence[Event]:

@@ -86,14 +86,15 @@ def verifiers(facts: Facts) -> Iterator[Found]:
                 f"say `verify: {name}` or `preconditions: [{name}]` in a transition, or remove it",
                 in_key=True,
             )
-        if facts.certain(verifier.passes, "verifier"):
+        if verifier.passes and verifier.command is None and facts.certain(verifier.passes, "verifier"):
             yield Found(
                 "verifier-always-passes",
                 (*place, "pass"),
-                f"`{name}` passes whatever its probe finds",
+                f"`{name}` passes whatever it sees",
                 "let it look at `result`, as in `result.structuredContent.exit_code == 0`",
             )
-        yield from _probe(facts, (*place, "probe", "tool"), verifier.probe)
+        if verifier.probe is not None:
+            yield from _probe(facts, (*place, "probe", "tool"), verifier.probe)
     for pattern, rule in policy.tools.items():
         query = rule.idempotency.query if rule.idempotency else None
         if query is not None:

@@ -14,8 +14,8 @@ from gateway.kernel.analysis.patterns import contains, covering, meets
 from gateway.kernel.conditions import roots_in
 from gateway.kernel.registry import registered
 from gateway.model.events import Effect
-from gateway.model.flaws import Kind
-from gateway.model.policy import Forbid, Grant, Mode, Policy, ToolRule, Transition, Verifier
+from gateway.model.flaws import EXPRESSIONS, FORMULAS, Kind, texts
+from gateway.model.policy import Forbid, Grant, Mode, Policy, ToolRule, Transition
 from gateway.model.tool import Tool
 
 ALL_EFFECTS = frozenset(Effect)
@@ -232,7 +232,12 @@ class Facts:
         is done, whatever the run did.
         """
         wanted = self.policy.success.evidence if self.policy.success is not None else ()
-        return frozenset(name for name in wanted if not _reads_arguments(self.policy.verifiers[name]))
+        said = {**EXPRESSIONS, **FORMULAS}.items()
+        asked = [
+            (one, kind) for pattern, kind in said if pattern[0] == "verifiers" for one in texts(self.written, pattern)
+        ]
+        hangs = {str(place[1]) for (place, text), kind in asked if "args" in roots_in(text, kind)}
+        return frozenset(one for one in wanted if one not in hangs and self.policy.verifiers[one].source != "result")
 
     @property
     def reached(self) -> frozenset[str]:
@@ -297,14 +302,6 @@ class Facts:
     def written(self) -> dict[str, Any]:
         """The policy with the keys of its file."""
         return self.policy.model_dump(mode="json", by_alias=True)
-
-
-def _reads_arguments(verifier: Verifier) -> bool:
-    judged = (*verifier.passes, *verifier.scope_from.values(), *verifier.about)
-    asked = verifier.probe.arguments_from.values()
-    return any("args" in roots_in(one, "verifier") for one in judged) or any(
-        "args" in roots_in(one, "probe") for one in asked
-    )
 
 
 def _taking(rules: Sequence[tuple[int, Transition | Forbid]], pattern: str, effect: Effect) -> int | None:

@@ -34,7 +34,7 @@ CODES: Mapping[str, tuple[Severity, str]] = {
     "condition-in-vain": ("warning", "a value is compared with one that it never has"),
     "evidence-unasked": ("warning", "a condition needs evidence that there never is"),
     "verifier-unused": ("warning", "nothing asks the verifier"),
-    "verifier-always-passes": ("warning", "the verifier passes whatever its probe finds"),
+    "verifier-always-passes": ("warning", "the verifier passes whatever it sees"),
     "probe-writes": ("warning", "a probe changes the world that it looks at"),
     # tools
     "tool-shadowed": ("warning", "earlier registry entries name every tool that this one does"),

@@ -77,7 +77,8 @@ def _used(policy: Policy) -> Iterator[str]:
         if forbid.tools != ("*",):
             yield from forbid.tools  # one that is about every tool names none
     for verifier in policy.verifiers.values():
-        yield verifier.probe.tool
+        if verifier.probe is not None:
+            yield verifier.probe.tool
     for rule in policy.tools.values():
         if rule.compensation is not None:
             yield rule.compensation.tool

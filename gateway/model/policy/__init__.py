@@ -29,7 +29,17 @@ from gateway.model.policy.registry import Window as Window
 from gateway.model.policy.stops import RepeatedState as RepeatedState
 from gateway.model.policy.stops import Stops as Stops
 from gateway.model.policy.stops import Success as Success
+from gateway.model.policy.verifiers import Source as Source
 from gateway.model.policy.verifiers import Verifier as Verifier
+from gateway.model.policy.ways import FILES_DIGEST_PATTERN as FILES_DIGEST_PATTERN
+from gateway.model.policy.ways import PARAMETER_PATTERN as PARAMETER_PATTERN
+from gateway.model.policy.ways import CommandLook as CommandLook
+from gateway.model.policy.ways import FileLook as FileLook
+from gateway.model.policy.ways import HttpLook as HttpLook
+from gateway.model.policy.ways import ResultLook as ResultLook
+from gateway.model.policy.ways import SqlLook as SqlLook
+from gateway.model.policy.ways import TrustedFiles as TrustedFiles
+from gateway.model.policy.ways import Way as Way
 from gateway.model.policy.workflow import AccountRule as AccountRule
 from gateway.model.policy.workflow import ApprovalRule as ApprovalRule
 from gateway.model.policy.workflow import Budgets as Budgets

@@ -1,20 +1,38 @@
 """What a policy says of a verifier: how it looks, what it must find, and what its evidence is about."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from gateway.model.policy.parts import Expression, Formula, Glob, Name, Part, ProbeCall
+from gateway.model.policy.parts import Cost, Expression, Formula, Glob, Name, Part, ProbeCall
+from gateway.model.policy.ways import CommandLook, FileLook, HttpLook, ResultLook, SqlLook, Way
+
+Source: TypeAlias = Literal["tool", "command", "http", "sql", "file", "result"]
+"""How it was looked, as evidence says it."""
 
 
 class Verifier(Part):
-    """A named check of a state of the world."""
+    """A named check of a state of the world. It looks in exactly one way."""
 
-    probe: ProbeCall
-    """How it looks."""
-    passes: tuple[Expression, ...] = Field(alias="pass", min_length=1)
-    """CEL expressions over `result` (the probe's whole answer), `args` (the attempt's arguments) and `evidence` (what
-    the run has proven before); all must hold."""
+    probe: ProbeCall | None = None
+    """By a read tool of an upstream."""
+    command: CommandLook | None = None
+    """By a command in a private copy of a folder."""
+    http: HttpLook | None = None
+    """By an HTTP request."""
+    sql: SqlLook | None = None
+    """By a query of a database."""
+    file: FileLook | None = None
+    """At a file."""
+    result: ResultLook | None = None
+    """At the call's own result, as `result: {}`: it proves no more than what the upstream says of itself."""
+    passes: tuple[Expression, ...] = Field(default=(), alias="pass")
+    """CEL expressions over `result` (what it saw), `args` (the attempt's arguments) and `evidence` (what the run has
+    proven before); all must hold. Only a `command` and an `http` request can do without."""
+    opinion: bool = False
+    """Its evidence is that of a checker which may err, such as a model."""
+    cost: Cost = 0.0
+    """Of one look; said along with the evidence."""
     timeout_s: float = Field(default=60.0, gt=0, le=3_600)
     takes_s: float = Field(default=0.0, ge=0, le=3_600)
     """The least seconds until it passes."""
@@ -31,4 +49,22 @@ class Verifier(Part):
     scope_from: dict[Name, Formula] = {}
     """The same, each as a CEL expression over `result` and `args`: the revision that was tested, say."""
     signature: tuple[str, ...] = ()
-    """Fields of the probe's `structuredContent` that tell one failure from another; no durations and the like."""
+    """Fields that tell one failure from another, no durations and the like: of `result.structuredContent` where a tool
+    answered, else of `result`. With `junit`, where nothing is said, the names of the tests that failed."""
+
+    @property
+    def source(self) -> Source:
+        """How it looks."""
+        ways: tuple[tuple[Source, object], ...] = (
+            ("command", self.command),
+            ("http", self.http),
+            ("sql", self.sql),
+            ("file", self.file),
+            ("result", self.result),
+        )
+        return next((name for name, way in ways if way is not None), "tool")
+
+    @property
+    def way(self) -> Way | None:
+        """How it looks at a place; None if it asks a tool, or looks at the call's own result."""
+        return self.command or self.http or self.sql or self.file

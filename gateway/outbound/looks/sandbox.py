@@ -1,0 +1,290 @@
+"""A command in a private copy of a folder: what it printed, how it ended, what it reported. The folder stays as it is.
+
+What is contained without a wrapper, and what is not, says docs/verifiers.md. Here is kept: nothing but the named
+environment, limits for each process, an end for all of them at the timeout, and a bound on all that is read of it.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gateway.model.canonical import NotStrictJson, parse
+from gateway.model.policy import CommandLook
+from gateway.outbound.looks import junit, warden
+from gateway.outbound.looks.faults import CannotLook
+from gateway.outbound.looks.folders import copy, digest_of, lay_over, listed, opened_file, room_of
+from gateway.outbound.looks.output import Kept
+from gateway.outbound.looks.places import FolderPlace
+
+T = TypeVar("T")
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where programs are looked for, if the place does not say."""
+
+ENDING_S = warden.END_S + 2.0
+"""After which a warden that does not end is ended."""
+
+_READ = 64 * 1024
+_MAX_TOLD = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """The folders of one run."""
+
+    root: Path
+
+    @property
+    def work(self) -> Path:
+        """The copy, in which the command runs."""
+        return self.root / "work"
+
+    @property
+    def home(self) -> Path:
+        """HOME."""
+        return self.root / "home"
+
+    @property
+    def tmp(self) -> Path:
+        """TMPDIR."""
+        return self.root / "tmp"
+
+
+async def run(look: CommandLook, place: FolderPlace, trusted: FolderPlace | None, timeout_s: float) -> dict[str, Any]:
+    """What came of the command. To cancel this is to end it, and nothing of it is left then either.
+
+    Raises: CannotLook.
+    """
+    made = _made()
+    try:
+        sandbox = Sandbox(made)
+        revision = await _prepared(look, place, trusted, sandbox)
+        begun = time.monotonic()
+        out, err, became = await _carried_out(look, place, sandbox, timeout_s)
+        seen: dict[str, Any] = {
+            "exit": _exit_of(became),
+            "output": out.text(),
+            "errors": err.text(),
+            "truncated": out.truncated,
+            "duration_s": round(time.monotonic() - begun, 3),
+            "revision": revision,
+        }
+        if look.junit is not None and (report := _report(sandbox.work, look.junit)) is not None:
+            seen["junit"] = report
+        if look.output is not None and not out.truncated:
+            with suppress(NotStrictJson):
+                seen["json"] = parse(out.text())
+        return seen
+    finally:
+        await _to_its_end(asyncio.to_thread(_remove, made))
+
+
+def _made() -> Path:
+    return Path(tempfile.mkdtemp(prefix="counterfoil-look-")).resolve()
+
+
+async def _to_its_end(work: Awaitable[T]) -> T:
+    """What the work gives; a cancellation waits for it."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
+# --- before ---------------------------------------------------------------------------------------------------------
+
+
+async def _prepared(look: CommandLook, place: FolderPlace, trusted: FolderPlace | None, sandbox: Sandbox) -> str:
+    """The digest of the inputs of the copy, which is there, with the check's own files as they must be."""
+    room = room_of(place)
+
+    def prepare() -> str:
+        for folder in (sandbox.work, sandbox.home, sandbox.tmp):
+            folder.mkdir()
+        copy(place, sandbox.work, room)
+        if look.trusted is not None and trusted is not None:
+            lay_over(trusted, look.trusted.paths, sandbox.work, room)
+        among = listed(sandbox.work)
+        changed = [
+            f"`{pattern}`" for pattern, told in look.pinned.items() if digest_of(sandbox.work, [pattern], among) != told
+        ]
+        if changed:
+            raise CannotLook(f"the check's own files are not as policy pins them: {', '.join(changed)}")
+        revision = digest_of(sandbox.work, look.inputs, among)
+        if look.junit is not None:
+            _make_way(sandbox.work, look.junit)
+        return revision
+
+    task = asyncio.ensure_future(asyncio.to_thread(prepare))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        room.called_off.set()
+        await asyncio.wait({task})
+        raise
+
+
+def _make_way(work: Path, path: str) -> None:
+    """No report is there before the command has written one."""
+    at = work
+    for step in path.split("/"):
+        at /= step
+        if at.is_symlink():
+            at.unlink()
+            return
+    if at.is_dir():
+        shutil.rmtree(at)
+    else:
+        at.unlink(missing_ok=True)
+
+
+# --- meanwhile ------------------------------------------------------------------------------------------------------
+
+
+async def _carried_out(
+    look: CommandLook, place: FolderPlace, sandbox: Sandbox, timeout_s: float
+) -> tuple[Kept, Kept, Mapping[str, Any]]:
+    reading, told = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            "-S",
+            warden.__file__,
+            json.dumps(_orders(look, place, sandbox, told, timeout_s)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=_environment(look, place, sandbox),
+            cwd=sandbox.root,
+            pass_fds=(told,),
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(reading)
+        raise CannotLook(f"no process can be started: {(error.strerror or 'it fails').lower()}") from None
+    finally:
+        os.close(told)
+    out, err = Kept(), Kept()
+    try:
+        await asyncio.gather(_read(process.stdout, out), _read(process.stderr, err))
+        await process.wait()
+    finally:
+        await _to_its_end(_ended(process))
+        with os.fdopen(reading, "rb") as pipe:
+            became = pipe.read(_MAX_TOLD)
+    return out, err, _became(became, place)
+
+
+async def _read(stream: asyncio.StreamReader | None, into: Kept) -> None:
+    assert stream is not None  # noqa: S101 - INVARIANT: both are pipes
+    while piece := await stream.read(_READ):
+        into.add(piece)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """The warden, and all that it watches, has ended."""
+    if process.stdin is not None:
+        process.stdin.close()
+    draining = [asyncio.ensure_future(_drain(one)) for one in (process.stdout, process.stderr) if one is not None]
+    try:
+        async with asyncio.timeout(ENDING_S):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    finally:
+        for one in draining:
+            one.cancel()
+
+
+async def _drain(stream: asyncio.StreamReader) -> None:
+    """What is still written goes nowhere, so that nobody waits for us to read it."""
+    while await stream.read(_READ):
+        pass
+
+
+def _orders(look: CommandLook, place: FolderPlace, sandbox: Sandbox, told: int, timeout_s: float) -> dict[str, Any]:
+    limits = place.limits
+    return {
+        "argv": [*(_placed(word, sandbox) for word in place.wrapper), *look.run],
+        "cwd": str(sandbox.work),
+        "told": told,
+        "cpu_s": int(timeout_s) + 1,
+        "memory": limits.memory_mb * 1024 * 1024,
+        "file": limits.file_mb * 1024 * 1024,
+        "open_files": limits.open_files,
+        "processes": limits.processes,
+    }
+
+
+def _placed(word: str, sandbox: Sandbox) -> str:
+    return word.replace("{work}", str(sandbox.work)).replace("{sandbox}", str(sandbox.root))
+
+
+def _environment(look: CommandLook, place: FolderPlace, sandbox: Sandbox) -> dict[str, str]:
+    tmp = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(sandbox.tmp))
+    return {"PATH": PATH, "LANG": "C.UTF-8", **look.env, **place.env, "HOME": str(sandbox.home), **tmp}
+
+
+# --- afterwards -----------------------------------------------------------------------------------------------------
+
+
+def _became(told: bytes, place: FolderPlace) -> Mapping[str, Any]:
+    try:
+        became: Any = parse(told)
+    except NotStrictJson:
+        became = {}
+    if "failed" in became:
+        raise CannotLook(f"the command cannot be started: {became['failed']}")
+    if "crowd" in became:
+        raise CannotLook(f"the command had more than {place.limits.processes} processes, and was ended")
+    if "signal" in became:
+        raise CannotLook(f"the command was ended by signal {became['signal']}")
+    if "exit" not in became:
+        raise CannotLook("the command was ended before it was done")
+    return dict(became)
+
+
+def _exit_of(became: Mapping[str, Any]) -> int:
+    return int(became["exit"])
+
+
+def _report(work: Path, path: str) -> dict[str, Any] | None:
+    """What the report says; None if there is none that can be read."""
+    try:
+        with os.fdopen(opened_file(work, path), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            body = file.read(junit.MAX_BYTES + 1)
+    except OSError:
+        return None
+    return junit.report_of(body) if len(body) <= junit.MAX_BYTES else None
+
+
+def _remove(made: Path) -> None:
+    """Nothing is left of it, whatever rights it was given."""
+
+    def again(function: Callable[[str], object], path: str, _: Sequence[Any]) -> None:
+        with suppress(OSError):
+            Path(path).parent.chmod(0o700)
+            Path(path).chmod(0o700, follow_symlinks=False)
+        with suppress(OSError, NotImplementedError):
+            function(path)
+
+    shutil.rmtree(made, onerror=again)
+    if made.exists():
+        shutil.rmtree(made, ignore_errors=True)  # folders that could not be listed can be now

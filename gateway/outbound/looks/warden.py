@@ -1,0 +1,211 @@
+"""A process of its own that starts one command, bounds it, and ends when nothing is left of it.
+
+It is run as a script, by itself, with nothing but the standard library: `warden.py JSON`. Its standard input is held by
+whoever started it; when that is closed, in whatever way, everything ends. On Linux it adopts what its command leaves
+behind (PR_SET_CHILD_SUBREAPER), so that no session or double fork gets away. What became of the command is written as
+JSON to the descriptor `told`, which the command does not get.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import Any, NoReturn
+
+LOOK_S = 0.05
+"""Between two looks at how many processes there are."""
+
+END_S = 3.0
+"""Within which everything must be gone; only what has become another user can outlive it."""
+
+_PR_SET_CHILD_SUBREAPER = 36
+_NICE = 5
+"""The command is less urgent than whoever must be able to end it."""
+
+_BAD_COMMAND = 127
+
+
+def main() -> int:
+    """The command was run, what became of it is told, and nothing of it is left."""
+    told = json.loads(sys.argv[1])
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.set_inheritable(told["told"], False)  # noqa: FBT003 - its signature
+    _adopt()
+    failed, says = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(failed)
+        _become(told, says)
+    os.close(says)
+    became = _watched(pid, told["processes"])
+    with os.fdopen(failed, "rb") as pipe:
+        reason = pipe.read().decode()
+    left = not _end(pid)
+    _tell(told["told"], {"failed": reason} if reason else {**became, "left": left})
+    return 0
+
+
+def _tell(out: int, became: dict[str, Any]) -> None:
+    with os.fdopen(out, "wb") as pipe:
+        pipe.write(json.dumps(became).encode())
+
+
+def _adopt() -> None:
+    """Whatever loses its parent among our descendants becomes our child, where there is such a thing."""
+    if sys.platform == "linux":
+        _ = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def _become(told: dict[str, Any], says: int) -> NoReturn:
+    try:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.nice(_NICE)
+        _limit(told)
+        os.chdir(told["cwd"])
+        os.execvpe(told["argv"][0], told["argv"], dict(os.environ))  # noqa: S606 - that is its purpose
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it cannot be started"
+        os.write(says, reason.lower().encode())
+    os._exit(_BAD_COMMAND)
+
+
+def _limit(told: dict[str, Any]) -> None:
+    """No more than this for each process; the limit of processes goes for all of this user's together."""
+    wanted = {
+        resource.RLIMIT_CPU: told["cpu_s"],
+        resource.RLIMIT_AS: told["memory"],
+        resource.RLIMIT_FSIZE: told["file"],
+        resource.RLIMIT_NOFILE: told["open_files"],
+        resource.RLIMIT_CORE: 0,
+    }
+    running = _threads_of(os.getuid())
+    if running is not None:
+        wanted[resource.RLIMIT_NPROC] = running + told["processes"]
+    for kind, most in wanted.items():
+        hard = resource.getrlimit(kind)[1]
+        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        try:
+            resource.setrlimit(kind, (limit, limit))
+        except (OSError, ValueError):
+            if kind != resource.RLIMIT_AS:  # some systems know no such limit
+                raise
+
+
+# --- watching -------------------------------------------------------------------------------------------------------
+
+
+def _watched(pid: int, most: int) -> dict[str, Any]:
+    """What became of it: `exit`, `signal`, `crowd` if there were too many processes, nothing if it was called off."""
+    while True:
+        called_off, _, _ = select.select([0], [], [], LOOK_S)
+        status = _reaped(pid)
+        if status is not None:
+            code = os.waitstatus_to_exitcode(status)
+            return {"exit": code} if code >= 0 else {"signal": -code}
+        if called_off:
+            return {}
+        if len(_descendants()) > most:
+            return {"crowd": most}
+
+
+def _reaped(pid: int) -> int | None:
+    """All that has ended is buried; the status of the command, if it is among that."""
+    found = None
+    while True:
+        try:
+            child, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if child == 0:
+            return found
+        if child == pid:
+            found = status
+
+
+def _end(pid: int) -> bool:
+    """Whether nothing of it is left."""
+    until = time.monotonic() + END_S
+    while True:
+        # All are stopped before any is killed: what runs meanwhile would only make more of them.
+        found = _descendants()
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for one in found:
+                _signal(one, number)
+        _signal(-pid, signal.SIGKILL)
+        _ = _reaped(pid)
+        if not _descendants() and not _lives(pid):
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(LOOK_S / 10)
+
+
+def _signal(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _descendants() -> list[int]:
+    """All that descend from us, where the system tells."""
+    parents = {pid: int(fields[1]) for pid, fields in _processes()}
+    ours, found = {os.getpid()}, list[int]()
+    grown = True
+    while grown:
+        fresh = [pid for pid, parent in parents.items() if parent in ours and pid not in ours]
+        ours.update(fresh)
+        found += fresh
+        grown = bool(fresh)
+    return found
+
+
+def _threads_of(user: int) -> int | None:
+    """How many threads this user has; None where the system does not tell."""
+    found = [int(fields[17]) for pid, fields in _processes() if _owner(pid) == user]
+    return sum(found) if found else None
+
+
+def _owner(pid: int) -> int | None:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return None
+
+
+def _processes() -> list[tuple[int, list[str]]]:
+    """Each process with the fields of its state, from the third on [proc(5)]."""
+    found = []
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if name.isdecimal():
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    found.append((int(name), file.read().rpartition(")")[2].split()))
+            except OSError:
+                continue
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
