@@ -1,5 +1,6 @@
 """`counterfoil pin`: tools as they are now, written down by somebody who has seen what is another than it was."""
 
+import json
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +18,12 @@ from gateway.kernel.globs import names
 from gateway.kernel.registry import pin as digest_of
 from gateway.kernel.registry import pinned_part
 from gateway.model.policy import Pin
+from gateway.model.policy.ways import below
 from gateway.model.tool import Tool
 from gateway.outbound.file_models import did_you_mean
 from gateway.outbound.pins import Unpinnable, read_pins, write_pins
 from gateway.outbound.yaml_files import Problems
+from gateway.settings import load_settings
 
 if TYPE_CHECKING:
     from gateway.outbound.upstream.looking import Seen
@@ -47,12 +50,24 @@ def pin(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file of pins.")] = Path("pins.yaml"),
     config: ConfigOption = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; end with 1 if anything differs.")] = False,
+    files: Annotated[
+        str | None,
+        typer.Option(
+            "--files", metavar="FOLDER", help="Print digests of files for a verifier's `pinned`: PATTERN… below FOLDER."
+        ),
+    ] = None,
     prune: Annotated[
         bool, typer.Option("--prune", help="Also take out tools that their servers no longer offer.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Pin tools as they are defined now: shows what is another than it was, asks, and writes the file of pins."""
+    """Pin tools as they are defined now: shows what is another than it was, asks, and writes the file of pins.
+
+    With `--files` it pins files instead: a folder, or with `--config` a place of that name, as a check would see them.
+    """
+    if files is not None:
+        _pin_files(files, tools or ["**"], config)
+        return
     told = servers(ctx, config)
     if check and not out.exists():
         fail(f"there is no {visible(str(out))} to compare with; `--out` names another file", code=2)
@@ -79,6 +94,24 @@ def pin(
         _say(f"{counted(len(wanted), 'tool')} as pinned; {visible(str(out))} is left as it is")
     if lame:
         fail(f"{', '.join(lame)} could not be looked at; what is pinned of it stays")
+
+
+def _pin_files(where: str, patterns: Sequence[str], config: Path | None) -> None:
+    """Prints what a verifier's `pinned` says of the files as they are now."""
+    from gateway.outbound.looks.faults import CannotLook  # noqa: PLC0415 - most who pin, pin tools
+    from gateway.outbound.looks.folders import digests  # noqa: PLC0415
+    from gateway.outbound.looks.places import FolderPlace  # noqa: PLC0415
+
+    try:
+        place = FolderPlace(where, Path(where)) if config is None else load_settings(config).places.get(where)
+        if not isinstance(place, FolderPlace):
+            fail(f"the configuration has no folder among its places that is named `{visible(where)}`", code=2)
+        found = digests(place, [below(pattern) for pattern in patterns])
+    except (CannotLook, OSError, ValueError) as error:
+        fail(visible(str(error), keep="\n"), code=2)
+    typer.echo("pinned:")
+    for pattern, digest in found.items():
+        typer.echo(f"  {json.dumps(pattern)}: {digest}")
 
 
 def _tell_servers(found: "Seen") -> list[str]:

@@ -8,10 +8,12 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from gateway.model.policy.parts import MAX_EXPRESSION, Formula, Name, Part
+from gateway.model.policy.parts import Formula, Name, Part
 from gateway.model.sql_parameters import named
 
 FILES_DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
+MAX_STATEMENT = 8_000
+"""Characters of a query."""
 PARAMETER_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 
 
@@ -87,12 +89,14 @@ class HttpLook(Part):
     place: Name
     """The address."""
     method: Literal["GET", "HEAD", "POST"] = "GET"
+    """A POST for what is asked by one; nothing makes sure that it changes nothing."""
     path: Below | None = None
     """Below the place's address; the address itself where neither this nor `path_from` is said."""
     path_from: Formula | None = None
     """In its place, a CEL expression over `args` and `values`: a list of steps (`["orders", args.id]`), none of which
     can be more than one step, or a text with `/` between them."""
     query: dict[str, Scalar] = {}
+    """Its parameters."""
     query_from: dict[Annotated[str, Field(min_length=1, max_length=128)], Formula] = {}
     """Further parameters, each as a CEL expression over `args` and `values`."""
     body: JsonValue = Field(default=None, alias="json")
@@ -119,7 +123,7 @@ class SqlLook(Part):
 
     place: Name
     """The database: SQLite or PostgreSQL."""
-    query: str = Field(min_length=1, max_length=MAX_EXPRESSION)
+    query: str = Field(min_length=1, max_length=MAX_STATEMENT)
     """One statement, with `:name` where a parameter stands."""
     parameters_from: dict[Annotated[str, Field(pattern=PARAMETER_PATTERN)], Formula] = {}
     """The parameters, each as a CEL expression over `args` and `values`."""
@@ -142,8 +146,9 @@ class FileLook(Part):
     place: Name
     """The folder."""
     path: Below | None = None
+    """Below the folder."""
     path_from: Formula | None = None
-    """In its place, a CEL expression over `args` and `values`, as a text."""
+    """In its place, a CEL expression over `args` and `values` that gives a text."""
 
     @model_validator(mode="after")
     def _one(self) -> "FileLook":
