@@ -24,6 +24,7 @@ from gateway.model.events import (
     AttemptSuspended,
     AttemptUnknown,
     AttemptUnsent,
+    Claim,
     CompensationFailed,
     CompensationOwed,
     Denied,
@@ -309,6 +310,8 @@ def _said_by(receipt: ReceiptRecorded) -> str:
 def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row]) -> Row | None:
     """A row of its own for what is no attempt's."""
     event, step = record.event, record.seq
+    if isinstance(event, Claim):
+        return _claimed(step, event)
     match event:
         case RunOpened():
             goal = [event.goal] if event.goal else []
@@ -333,20 +336,27 @@ def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row]) ->
             reason = f": {event.reason}" if event.reason else ""
             told = [f"{event.approval} by {event.by.id}{reason}"]
             return Row(step, "", "", event.decision, results=told, style="magenta")
+        case RunStopped():
+            return Row(step, event.rule or "", "", f"STOP {event.outcome}", results=[event.reason], style="bold")
+        case _:
+            return None
+
+
+def _claimed(step: int, event: Claim) -> Row:
+    """What the agent says of its own work, and what contradicts it."""
+    match event:
         case PlanRecorded():
             what = f"revision {event.revision}, {counted(len(event.assumptions), 'assumption')}"
             return Row(step, "", "", "plan", results=[what], style="dim")
         case PlanInvalidated():
-            return Row(step, "", "", "plan contradicted", results=[event.says], style="yellow")
+            return Row(step, "", "", "contradicted", results=[event.says], style="yellow")
         case NoteRecorded():
             until = event.expires_at.isoformat(timespec="seconds")
             return Row(
                 step, "", "", "note", results=[f"a hypothesis ({event.confidence:g}) until {until}"], style="dim"
             )
-        case RunStopped():
-            return Row(step, event.rule or "", "", f"STOP {event.outcome}", results=[event.reason], style="bold")
         case _:
-            return None
+            assert_never(event)
 
 
 def _why(check: str, rule: str | None, reason: str | None) -> str:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, assert_never
 from gateway.kernel import checks, rounds, spending
 from gateway.kernel.accounts import Shared, accounts_of
 from gateway.kernel.case import Ask, Case, Check, Gather, Observed, Pass, Refuse, Replay, Step, Wait
+from gateway.kernel.evidence import named_objects
 from gateway.kernel.registry import Registered
 from gateway.kernel.rules import Rules
 from gateway.kernel.undo import paid, planned
-from gateway.kernel.verify import named_objects
 from gateway.model.canonical import Digest, digest
 from gateway.model.events import (
     ApprovalRequested,

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from gateway.kernel.conditions import Undecided
+from gateway.kernel.evidence import filled, trouble
 from gateway.kernel.registry import Registered
 from gateway.kernel.rules import Rules
-from gateway.kernel.verify import Cited, filled, received, trouble
+from gateway.kernel.verify import Cited, received
 from gateway.model.events import (
     AttemptQueried,
     AttemptRefuted,

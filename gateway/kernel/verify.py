@@ -1,4 +1,4 @@
-"""answer -> events. What the upstream said becomes a receipt; what a probe said becomes evidence.
+"""answer -> events. What the upstream said becomes a receipt; `evidence` says what becomes of what a probe said.
 
 The upstream's "ok" is a claim. Where a transition names a verifier, only its evidence moves the phase.
 A refused connection is known to have done nothing; a timeout is not; an error answer to a write never
@@ -10,13 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, assert_never
 
-from gateway.kernel.conditions import Kind, Undecided
-from gateway.kernel.fresh import overtaken
 from gateway.kernel.rules import Rules
 from gateway.kernel.schema import Unenforceable, violations
-from gateway.kernel.seeing import not_yet, plain, scope_of, told_apart, told_by_formulas
-from gateway.kernel.values import proven
-from gateway.model.canonical import Digest, digest
+from gateway.model.canonical import Digest
 from gateway.model.events import (
     AttemptAbandoned,
     AttemptSuspended,
@@ -24,11 +20,10 @@ from gateway.model.events import (
     AttemptUnsent,
     Effect,
     Event,
-    EvidenceRecorded,
     PhaseMoved,
     ReceiptRecorded,
 )
-from gateway.model.policy import ProbeCall, ToolRule, Verifier, micro
+from gateway.model.policy import ToolRule
 from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Silence, TaskStarted, ToolResult
 from gateway.model.trusted import trusted
@@ -126,7 +121,7 @@ def lose(run: Run, attempt: Attempt, reason: str) -> Sequence[Event]:
     if attempt.intent.effect is Effect.READ:
         return (AttemptAbandoned(attempt=attempt.id, reason=reason),)
     unknown = AttemptUnknown(attempt=attempt.id, reason=reason)
-    return (unknown, *_edge(run, attempt, "timeout_unknown", run.version + 1))
+    return (unknown, *edge_taken(run, attempt, "timeout_unknown", run.version + 1))
 
 
 def _receipt(
@@ -179,20 +174,22 @@ def received(run: Run, attempt: Attempt, receipt: ReceiptRecorded) -> Sequence[E
     place = run.version + 1
     if receipt.is_error:
         edge = receipt.failure if receipt.failure in attempt.intent.edges else "error"
-        return (receipt, *_edge(run, attempt, edge or "error", place))
+        return (receipt, *edge_taken(run, attempt, edge or "error", place))
     if receipt.schema_valid is False:
-        return (receipt, *_edge(run, attempt, "invalid", place))  # a result that breaks its schema proves nothing
+        return (receipt, *edge_taken(run, attempt, "invalid", place))  # a result that breaks its schema proves nothing
     if attempt.intent.verifiers:
         return (receipt,)  # evidence moves the phase
-    return (receipt, *_advance(run, attempt, place))
+    return (receipt, *advance(run, attempt, place))
 
 
-def _advance(run: Run, attempt: Attempt, *because: int) -> Sequence[Event]:
+def advance(run: Run, attempt: Attempt, *because: int) -> Sequence[Event]:
+    """The phase that the attempt leads to, once it has done its work; nothing if it leads nowhere."""
     target = attempt.intent.target
     return _move(run, attempt, target, because) if target else ()
 
 
-def _edge(run: Run, attempt: Attempt, edge: str, *because: int) -> Sequence[Event]:
+def edge_taken(run: Run, attempt: Attempt, edge: str, *because: int) -> Sequence[Event]:
+    """The phase that this failure of the attempt leads to; nothing if policy names none."""
     target = attempt.intent.edges.get(edge)
     return _move(run, attempt, target, because) if target else ()
 
@@ -203,175 +200,3 @@ def _move(run: Run, attempt: Attempt, target: str, because: tuple[int, ...]) -> 
         return ()
     transition = attempt.intent.transition or ""
     return (PhaseMoved(source=run.phase, target=target, transition=transition, attempt=attempt.id, because=because),)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A probe to make, and what it is for."""
-
-    verifier: str
-    rule: Verifier
-    attempt: Attempt
-    after: int
-    """The run's version when the probe starts."""
-
-
-def question(run: Run, attempt_id: str, rules: Rules) -> Question | None:
-    """The verifier that must speak about this attempt now, or None."""
-    attempt = run.attempts[attempt_id]
-    name = attempt.asked_next
-    if name is None or not attempt.unverified:
-        return None
-    return Question(name, rules.policy.verifiers[name], attempt, run.version)
-
-
-def settle(
-    run: Run,
-    asked: Question,
-    answer: Answer,
-    cited: Cited | None,
-    arguments: Mapping[str, Any],
-    rules: Rules,
-    *,
-    started_at: datetime,
-    duration_s: float,
-    now: datetime,
-) -> Sequence[Event]:
-    """The verifier's verdict about the attempt, and the phase that follows from it."""
-    verdict, says = judged(asked.verifier, asked.rule, run, answer, arguments, rules, now)
-    evidence = EvidenceRecorded(
-        verifier=asked.verifier,
-        verdict=verdict,
-        attempt=asked.attempt.id,
-        scope=_scope(asked.rule, run, answer, arguments, rules, now),
-        covers=asked.rule.covers,
-        about=_about(asked.rule, run, answer, arguments, rules, now),
-        signature=_signature(asked, answer, says) if verdict != "pass" else None,
-        says=says,
-        artifact=cited.digest if cited else None,
-        self_reported=asked.rule.source == "result",
-        source=asked.rule.source,
-        opinion=asked.rule.opinion,
-        cost=micro(asked.rule.cost),
-        started_at=started_at,
-        duration_s=duration_s,
-        after=asked.after,
-    )
-    attempt, place = run.attempts[asked.attempt.id], run.version + 1
-    if not attempt.unverified or attempt.asked_next != asked.verifier:
-        return ()  # another gateway was quicker
-    if verdict == "pass":
-        # INVARIANT: evidence that was overtaken while it was made moves nothing; the reducer calls it stale as well.
-        *before, last = attempt.intent.verifiers
-        proven = asked.verifier == last and all(_holds(run, name) for name in before)
-        return (evidence, *_advance(run, attempt, place)) if proven and not overtaken(run, evidence) else (evidence,)
-    # Whoever could not look has found nothing wrong: only a failure takes the failure's edge.
-    return (evidence, *(_edge(run, attempt, "verification_failed", place) if verdict == "fail" else ()))
-
-
-def _holds(run: Run, verifier: str) -> bool:
-    held = run.evidence.get(verifier)
-    return held is not None and held.fresh and held.event.verdict == "pass"
-
-
-def probe_arguments(
-    rule: Verifier, arguments: Mapping[str, Any], rules: Rules, now: datetime
-) -> dict[str, Any] | Undecided:
-    """What the verifier asks with, about a call with these arguments: a tool's arguments, or what formulas tell."""
-    values = {"args": dict(arguments), "values": rules.policy.values, "now": now}
-    if rule.probe is not None:
-        return filled(rule.probe, "probe", values, rules)
-    return {} if rule.way is None else told_by_formulas(rule.way, values, rules)
-
-
-def filled(probe: ProbeCall, kind: Kind, values: Mapping[str, Any], rules: Rules) -> dict[str, Any] | Undecided:
-    """The arguments of the probe, those included that are told by formulas of that kind over the values."""
-    asked = dict(probe.arguments)
-    for name, formula in probe.arguments_from.items():
-        found = rules.value(kind, formula).find(values)
-        if isinstance(found, Undecided):
-            return found
-        asked[name] = found
-    return asked
-
-
-def _scope(
-    rule: Verifier, run: Run, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
-) -> dict[str, Any]:
-    """What the evidence is about; what cannot be told is left out, and a condition that reads it is undecided."""
-    asked = probe_arguments(rule, arguments, rules, now)
-    scope = {**scope_of(rule, {} if isinstance(asked, Undecided) else asked, answer), **rule.scope}
-    if isinstance(answer, ToolResult):
-        values = _values(run, answer, arguments, rules, now)
-        told = ((name, rules.value("verifier", formula).find(values)) for name, formula in rule.scope_from.items())
-        scope |= {name: found for name, found in told if not isinstance(found, Undecided)}
-    return scope
-
-
-def _about(
-    rule: Verifier, run: Run, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
-) -> tuple[str, ...]:
-    """The objects that the evidence is about; nothing, that is anything, where one of them cannot be told."""
-    if not rule.about or not isinstance(answer, ToolResult):
-        return ()
-    values = _values(run, answer, arguments, rules, now)
-    return named_objects("verifier", rule.about, values, rules) or ()
-
-
-def named_objects(
-    kind: Kind, formulas: Sequence[str], values: Mapping[str, Any], rules: Rules
-) -> tuple[str, ...] | None:
-    """The objects that the formulas name, each once; None where one of them cannot be told."""
-    found: dict[str, None] = {}
-    for formula in formulas:
-        told = rules.value(kind, formula).find(values)
-        named = [told] if isinstance(told, str) else told
-        if not isinstance(named, list) or not all(isinstance(one, str) for one in named):
-            return None
-        found |= dict.fromkeys(named)
-    return tuple(found)
-
-
-def _values(run: Run, answer: ToolResult, arguments: Mapping[str, Any], rules: Rules, now: datetime) -> dict[str, Any]:
-    return {
-        "result": dict(answer.result),
-        "args": dict(arguments),
-        "evidence": proven(run),
-        "values": rules.policy.values,
-        "now": now,
-    }
-
-
-def judged(
-    name: str, rule: Verifier, run: Run, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
-) -> tuple[Literal["pass", "fail", "inconclusive"], str]:
-    """The verifier's verdict by what it saw, and what it says in one sentence."""
-    if not isinstance(answer, ToolResult):
-        return "inconclusive", f"`{name}` could not check: {trouble(answer)}"
-    if (said := plain(rule, answer.result)) is not None:
-        return said[0], f"`{name}` {said[1]}"
-    values = _values(run, answer, arguments, rules, now)
-    for expression in rule.passes:
-        held = rules.condition("verifier", expression).decide(values)
-        if isinstance(held, Undecided):
-            return "inconclusive", f"`{name}` could not judge `{expression}`: {held.reason}"
-        if not held:
-            return "fail", f"`{name}` found that `{expression}` does not hold"
-    if (said := not_yet(rule, answer.result)) is not None:
-        return said[0], f"`{name}` {said[1]}"
-    return "pass", f"`{name}` passed"
-
-
-def _signature(asked: Question, answer: Answer, says: str) -> str:
-    return digest({"verifier": asked.verifier, **told_apart(asked.rule, answer, says)}, b"")
-
-
-def trouble(answer: Answer) -> str:
-    """Why a probe found nothing, in half a sentence."""
-    match answer:
-        case ProtocolError(error):
-            return f"the probe was refused with code {error.get('code')}"
-        case NotSent(reason) | Silence(reason):
-            return reason
-        case _:
-            return "the probe wants more input"

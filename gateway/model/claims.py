@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from pydantic import AwareDatetime, Field
 
 from gateway.model.canonical import Digest
-from gateway.model.event_parts import Frozen
+from gateway.model.event_parts import Frozen, Lack
 
 
 class Assumed(Frozen):
@@ -61,4 +61,21 @@ class NoteRecorded(Frozen):
     """A verifier with whose next word it ends as well."""
 
 
-Claim: TypeAlias = PlanRecorded | PlanInvalidated | NoteRecorded
+class FinishClaimed(Frozen):
+    """The agent says that its task is done, or cannot be; and what came of that. The verifiers that were asked about it
+    have spoken before.
+    """
+
+    kind: Literal["finish.claimed"] = "finish.claimed"
+    outcome: Literal["verified_success", "infeasible"]
+    claim: Digest
+    """What it said."""
+    granted: bool
+    """Whether it is so, and the run ends with that."""
+    lacking: tuple[str, ...] = ()
+    """Of a success that is not granted: the verifiers, the phase and the attempts that it waits for."""
+    lacks: tuple[Lack, ...] = ()
+    """Of what is infeasible: what the run would need and cannot have."""
+
+
+Claim: TypeAlias = PlanRecorded | PlanInvalidated | NoteRecorded | FinishClaimed

@@ -13,9 +13,10 @@ from typing import Any
 
 from gateway.kernel.case import Probed
 from gateway.kernel.claims import by_answer
+from gateway.kernel.evidence import Question, judged, question, settle
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.rules import Rules
-from gateway.kernel.verify import Question, failure_of, judged, observe, question, settle
+from gateway.kernel.verify import failure_of, observe
 from gateway.model.canonical import Digest, parse
 from gateway.model.events import AttemptResent, AttemptResumed, Effect, Event, IntentRecorded
 from gateway.model.policy import Verifier

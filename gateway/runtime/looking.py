@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from gateway.kernel.conditions import Undecided
+from gateway.kernel.evidence import probe_arguments
 from gateway.kernel.registry import is_pinned
 from gateway.kernel.rules import Rules
-from gateway.kernel.verify import probe_arguments
 from gateway.model.canonical import parse
 from gateway.model.policy import Verifier, Way
 from gateway.model.run import Attempt

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from gateway.inbound.mcp.own_tools import OWN_TOOLS
 from tests.cli.agents import counterfoil, ledger_of, post, run
 
 pytestmark = pytest.mark.anyio
@@ -216,7 +217,7 @@ async def test_bad_input_gets_one_clear_line_and_nothing_starts(
 async def test_a_server_that_will_not_start_is_said_and_calls_to_it_are_typed(tmp_path: Path) -> None:
     async with counterfoil("wrap", *ledger_of(tmp_path), "--", "no-such-program") as window:
         listed = (await window.request("tools/list"))["result"]["tools"]
-        assert [tool["name"] for tool in listed] == ["gateway__result"]
+        assert [tool["name"] for tool in listed] == [*OWN_TOOLS]
         told = (await window.call("anything", {}))["structuredContent"]
         assert (told["outcome"], told["executed"]) == ("upstream_unavailable", False)
         assert await window.hear(r"(cannot be used)")

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gateway.cli.commands import app
+from gateway.inbound.mcp.own_tools import OWN_TOOLS
 from tests.cli.agents import counterfoil
 from tests.clients.machine import SECRETS, a_machine, furnish, tree
 
@@ -181,6 +182,6 @@ async def test_a_client_that_was_moved_reaches_its_server_through_the_gateway(
     assert Path(entry["command"]).parent == Path(sys.executable).parent
     async with counterfoil(*entry["args"], HOME=str(machine.home), XDG_STATE_HOME=str(tmp_path)) as window:
         names = {tool["name"] for tool in (await window.request("tools/list"))["result"]["tools"]}
-        assert names == {"time__get_current_time", "time__convert_time", "gateway__result"}
+        assert names == {"time__get_current_time", "time__convert_time", *OWN_TOOLS}
         told = await window.call("time__get_current_time", {"timezone": "UTC"})
         assert told["structuredContent"]["timezone"] == "UTC"

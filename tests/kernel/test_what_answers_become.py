@@ -8,18 +8,9 @@ from typing import Any
 import pytest
 
 from gateway.kernel.conditions import Undecided
+from gateway.kernel.evidence import Question, judged, probe_arguments, question, settle
 from gateway.kernel.rules import Rules
-from gateway.kernel.verify import (
-    Cited,
-    Question,
-    failure_of,
-    judged,
-    lose,
-    observe,
-    probe_arguments,
-    question,
-    settle,
-)
+from gateway.kernel.verify import Cited, failure_of, lose, observe
 from gateway.model.canonical import digest
 from gateway.model.events import (
     AttemptAbandoned,

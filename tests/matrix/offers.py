@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gateway.inbound.mcp.own_tools import OWN_TOOLS
 from tests.matrix.agent import INFO, MODERN, PREFIX, TASKS, Json
 from tests.matrix.cells import Cell
 from tests.servers.matrix.features import APP, EXTENSIONS
@@ -61,7 +62,7 @@ async def tools(cell: Cell) -> None:
     listed = (await cell.agent.request("tools/list"))["result"]["tools"]
     by_name = {tool["name"]: tool for tool in listed}
     assert [tool["name"] for tool in listed[: len(TOOLS)]] == [f"up__{name}" for name in TOOLS]
-    assert listed[-1]["name"] == "gateway__result"
+    assert [tool["name"] for tool in listed[len(TOOLS) :]] == [*OWN_TOOLS]
     assert by_name["up__echo"] == {**TOOLS["echo"], "name": "up__echo"}
     assert ("outputSchema" in by_name["up__array"]) is cell.modern
 
