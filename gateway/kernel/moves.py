@@ -38,6 +38,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "plan.recorded": RunState.RUNNING,
         "plan.invalidated": RunState.RUNNING,
         "note.recorded": RunState.RUNNING,
+        "finish.claimed": RunState.RUNNING,
         "run.stopped": RunState.STOPPED,
     },
     # A stopped run stays stopped: nothing new is asked, intended or moved, but what was under way is settled.

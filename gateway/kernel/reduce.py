@@ -32,6 +32,7 @@ from gateway.model.events import (
     Effect,
     Event,
     EvidenceRecorded,
+    FinishClaimed,
     Held,
     IntentRecorded,
     OutcomeDelivered,
@@ -148,6 +149,9 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             if event.source != run.policy:
                 raise CorruptLedger(f"record `{record.id}` leaves another policy than the run is under")
             return run._replace(policy=event.target)
+        case FinishClaimed():
+            # To say it again without anything new is a circle as well.
+            return run if event.granted else _stepped(run, record, "denied", "finish", event.outcome, *event.lacking)
         case RunStopped():
             return owing.stopped(run._replace(stopped=event, stopped_seq=record.seq))
         case _:

@@ -11,6 +11,7 @@ from typing import Any
 from gateway.kernel.approve import pending
 from gateway.kernel.claims import lives
 from gateway.kernel.eligible import eligible
+from gateway.kernel.finish import missing
 from gateway.kernel.left import left
 from gateway.kernel.rules import Rules
 from gateway.kernel.sentences import shortened
@@ -106,23 +107,6 @@ def held(run: Run) -> Iterator[Held]:
             says=shortened(event.says),
             event=f"{run.id}#{proof.seq}",
         )
-
-
-def missing(run: Run, rules: Rules) -> Iterator[Missing]:
-    """What success still needs; nothing where policy does not say what success is."""
-    success = rules.policy.success
-    if success is None:
-        return
-    for name in success.evidence:
-        proof = run.evidence.get(name)
-        if proof is None:
-            yield Missing(what=name, says="it has not been asked yet")
-        elif proof.event.verdict != "pass":
-            yield Missing(what=name, says=f"its last word is {proof.event.verdict}")
-        elif not proof.fresh:
-            yield Missing(what=name, says="what it passed was changed since")
-    if success.phase is not None and run.phase != success.phase:
-        yield Missing(what=success.phase, says="the run must be in this phase")
 
 
 def failures(run: Run) -> Iterator[Failure]:

@@ -1,4 +1,4 @@
-"""Events of what the model says, and of what is found to contradict it. No decision reads them.
+"""Events of what the model says, and of what is found to contradict it. No decision reads what it says.
 
 What it said stands in a payload, which can be erased; so what it assumed is kept as salted digests.
 """
@@ -78,4 +78,4 @@ class FinishClaimed(Frozen):
     """Of what is infeasible: what the run would need and cannot have."""
 
 
-Claim: TypeAlias = PlanRecorded | PlanInvalidated | NoteRecorded | FinishClaimed
+Claim: TypeAlias = PlanRecorded | PlanInvalidated | NoteRecorded

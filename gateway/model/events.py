@@ -14,6 +14,7 @@ from gateway.model.added import added
 from gateway.model.canonical import Digest
 from gateway.model.claims import Assumed as Assumed
 from gateway.model.claims import Claim as Claim
+from gateway.model.claims import FinishClaimed as FinishClaimed
 from gateway.model.claims import NoteRecorded as NoteRecorded
 from gateway.model.claims import PlanInvalidated as PlanInvalidated
 from gateway.model.claims import PlanRecorded as PlanRecorded
@@ -274,6 +275,7 @@ Event: TypeAlias = Annotated[
     | PlanRecorded
     | PlanInvalidated
     | NoteRecorded
+    | FinishClaimed
     | RunStopped,
     Field(discriminator="kind"),
 ]

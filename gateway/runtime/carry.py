@@ -30,7 +30,8 @@ from gateway.runtime.book import Book
 from gateway.runtime.flight import Answered, Flight, Moment, Unrecorded
 from gateway.runtime.leases import Leases
 from gateway.runtime.looking import NOWHERE, Looking
-from gateway.runtime.wire import keyed, stored
+from gateway.runtime.verifying import Verifying
+from gateway.runtime.wire import arguments_of, keyed, stored
 
 _LOG = logging.getLogger("counterfoil.engine")
 
@@ -52,6 +53,7 @@ class Carrier:
         self._options = book.options
         self._upstreams = upstreams
         self.looking = Looking(book.ledger, upstreams, looks)
+        self.verifying = Verifying(book, self.looking)
         self.leases = Leases(book.clock, book.options.owner, book.options.lease_s)
         self._working: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -182,44 +184,9 @@ class Carrier:
             self.owed(run.id)
 
     async def _verify(self, run: Run, rules: Rules, attempt_id: str, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
-        while (asked := question(run, attempt_id, rules)) is not None:
-            run, rules = await self._ask_about(run, rules, asked, arguments)
+        run, rules = await self.verifying.about_call(run, rules, attempt_id, arguments)
         self._heed(run, attempt_id)
         return run, rules
-
-    async def _ask_about(
-        self, run: Run, rules: Rules, asked: Question, arguments: Mapping[str, Any]
-    ) -> tuple[Run, Rules]:
-        """One verifier has spoken about the attempt, or another gateway has asked it meanwhile."""
-        begun = self._clock.monotonic()
-        answer, started = await self._verdict_of(asked.rule, arguments, rules, asked.attempt)
-        elapsed = self._clock.monotonic() - begun
-        cited, payloads = stored(answer, self._ledger.salt)
-
-        def settled(state: Run, judged_by: Rules, now: datetime) -> Sequence[Event]:
-            return settle(
-                state, asked, answer, cited, arguments, judged_by, started_at=started, duration_s=elapsed, now=now
-            )
-
-        events, run, rules = await self._book.transact(run.id, settled, payloads)
-        return (run, rules) if events else (await self._book.fresh_state_of(run.id), rules)
-
-    async def _verdict_of(
-        self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules, about: Attempt | None
-    ) -> tuple[Answer, datetime]:
-        """What a verifier sees of a call with these arguments, and when it was asked."""
-        started = utc(self._clock.now())
-        return await self.looking.seen(rule, arguments, rules, started, about), started
-
-    async def probe(
-        self, name: str, run: Run, arguments: Mapping[str, Any], rules: Rules
-    ) -> tuple[Probed, dict[Digest, bytes]]:
-        """What a verifier finds before a call with these arguments is made, and what is to be stored of it."""
-        rule = rules.policy.verifiers[name]
-        answer, started = await self._verdict_of(rule, arguments, rules, None)
-        cited, payloads = stored(answer, self._ledger.salt)
-        verdict, says = judged(name, rule, run, answer, arguments, rules, utc(self._clock.now()))
-        return Probed(verdict, says, started, cited.digest if cited else None), payloads
 
     def _keep(self, answered: Answered) -> None:
         """A late answer, or one that the ledger would not take, is recorded as soon as it does."""
@@ -250,7 +217,7 @@ class Carrier:
         name, intent = attempt.id, attempt.intent
         tool = await self._upstreams.tool(intent.tool) or Tool(intent.tool, intent.upstream or "", intent.tool, {})
         elapsed = max(0.0, self._clock.now() - attempt.at.timestamp())
-        arguments = await self._arguments_of(attempt)
+        arguments = await arguments_of(self._ledger, attempt)
         answered = Answered(name.rpartition(".")[0], name, answer, tool, arguments, elapsed)
         try:
             await self._take(answered)
@@ -331,13 +298,8 @@ class Carrier:
         Raises: LedgerUnavailable, PolicyMissing.
         """
         run = await self._book.fresh_state_of(run_id)
-        arguments = await self._arguments_of(run.attempts[attempt_id])
+        arguments = await arguments_of(self._ledger, run.attempts[attempt_id])
         return (await self._verify(run, await self._policies.of(run.policy), attempt_id, arguments))[0]
-
-    async def _arguments_of(self, attempt: Attempt) -> dict[str, Any]:
-        """As they are recorded; none where they were erased."""
-        body = await self._ledger.payload(attempt.intent.arguments)
-        return parse(body) if body is not None else {}
 
     # --- small things -----------------------------------------------------------------------------------------------
 

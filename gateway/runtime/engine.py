@@ -316,7 +316,7 @@ class Engine:
             found = await self._ledger.levels(wanted.accounts)
             observed = replace(observed, levels=looked_at(wanted.accounts, found))
         for name in wanted.probes:
-            probed, stored = await self.carrier.probe(name, wanting.run, proposal.arguments, wanting.rules)
+            probed, stored = await self.carrier.verifying.before_call(name, wanting.run, proposal.arguments, wanting.rules)
             payloads |= stored
             observed = replace(observed, probes={**observed.probes, name: probed})
         return observed

@@ -80,3 +80,12 @@ def made_before(seen: Sequence[Run], proposal: Proposal) -> Executed:
         return "unknown"
     alone = seen[-1].origin in {"process", "session"}
     return False if alone or proposal.key is None else "unknown"
+
+
+async def arguments_of(ledger: Ledger, attempt: Attempt) -> dict[str, Any]:
+    """Of the attempt, as they are recorded; none where they were erased.
+
+    Raises: LedgerUnavailable.
+    """
+    body = await ledger.payload(attempt.intent.arguments)
+    return parse(body) if body is not None else {}
