@@ -13,6 +13,7 @@ from typing import Any
 
 from gateway.kernel.case import Probed
 from gateway.kernel.conditions import Undecided
+from gateway.kernel.noise import step_alike
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.registry import is_pinned
 from gateway.kernel.rules import Rules
@@ -154,8 +155,11 @@ class Carrier:
             attempt = run.attempts.get(answered.attempt)
             if attempt is None:
                 raise Conflict(f"the state at hand does not know attempt `{answered.attempt}` yet")
-            rule = rules.ruled(answered.tool).registered.rule
+            ruled = rules.ruled(answered.tool)
+            rule, salt = ruled.registered.rule, self._ledger.salt
             failure = failure_of(answered.answer, answered.arguments, rule, rules, now) if rule.failures else None
+            result = cited.digest if cited is not None else None
+            alike = step_alike(attempt, answered.arguments, answered.answer, result, rules, ruled, salt)
             return observe(
                 run,
                 attempt,
@@ -165,6 +169,7 @@ class Carrier:
                 duration_s=answered.elapsed_s,
                 now=now,
                 failure=failure,
+                alike=alike,
             )
 
         events, run, rules = await self._book.transact(answered.run, received, payloads)

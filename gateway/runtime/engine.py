@@ -35,13 +35,14 @@ from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
-from gateway.ports import Caller, Exhausted, LedgerUnavailable, NoSuchRun, Occupied, Upstreams, Withdrawal
+from gateway.ports import Caller, Exhausted, LedgerUnavailable, NoSuchRun, Occupied, Party, Upstreams, Withdrawal
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier
 from gateway.runtime.deliver import Deliveries
 from gateway.runtime.flight import Flight, Moment, Unrecorded
 from gateway.runtime.lineage import goes_on
+from gateway.runtime.offers import offered
 from gateway.runtime.undo import Undoer, Unneeded
 from gateway.runtime.waiting import within
 from gateway.runtime.wire import ANY_DEPTH, Definitions, made_before, payload_of
@@ -218,7 +219,7 @@ class Engine:
         tool = await self._upstreams.tool(proposal.tool, caller.party)
         seen: list[Run] = []
         try:
-            (verdict, *_), run, rules = await self._judge(proposal, tool, seen)
+            (verdict, *_), run, rules = await self._judge(proposal, tool, seen, caller.party)
             assert isinstance(verdict, Verdict)  # noqa: S101 - INVARIANT: it is what a proposal becomes
             if isinstance(verdict, IntentRecorded | AttemptResumed) and tool is not None:
                 attempt = run.attempts[verdict.attempt]
@@ -241,11 +242,12 @@ class Engine:
         return shown
 
     async def _judge(
-        self, proposal: Proposal, tool: Tool | None, seen: list[Run]
+        self, proposal: Proposal, tool: Tool | None, seen: list[Run], party: Party | None = None
     ) -> tuple[Sequence[Event], Run, Rules]:
         """The one verdict, recorded. An intent is durable and its effect is held when this returns.
 
-        `seen` gets the state that was judged, for whoever must tell what is known if it cannot be recorded.
+        `seen` gets the state that was judged, for whoever must tell what is known if it cannot be recorded; `party` is
+        whose lists of tools count.
 
         Raises: Unneeded, for a compensation of which there is nothing to record.
         """
@@ -277,7 +279,7 @@ class Engine:
                 observed = replace(observed, levels=None)  # somebody was quicker: what stands there is read anew
                 continue
             except _Wanting as wanting:
-                observed = await self._gather(wanting, proposal, observed, payloads)
+                observed = await self._gather(wanting, proposal, observed, payloads, party)
                 continue
             self.carrier.note(events, moments[-1])
             return events, run, rules
@@ -302,7 +304,12 @@ class Engine:
         return True
 
     async def _gather(
-        self, wanting: "_Wanting", proposal: Proposal, observed: Observed, payloads: dict[Digest, bytes]
+        self,
+        wanting: "_Wanting",
+        proposal: Proposal,
+        observed: Observed,
+        payloads: dict[Digest, bytes],
+        party: Party | None,
     ) -> Observed:
         """What was seen of the world, for deciding again; what the verdict will cite is among the payloads."""
         wanted = wanting.wanted
@@ -311,6 +318,8 @@ class Engine:
         if wanted.accounts:
             found = await self._ledger.levels(wanted.accounts)
             observed = replace(observed, levels=looked_at(wanted.accounts, found))
+        if wanted.offered:
+            observed = replace(observed, offered=await offered(self._upstreams, wanting.rules, party))
         for name in wanted.probes:
             probed, stored = await self.carrier.probe(name, wanting.run, proposal.arguments, wanting.rules)
             payloads |= stored
