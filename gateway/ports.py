@@ -334,6 +334,12 @@ class Upstreams(Protocol):
         """
         ...
 
+    async def offered(self, party: Party | None = None) -> tuple[Sequence[Tool], bool]:
+        """All tools that are offered or withheld, from the cached lists, those of servers that are down included; and
+        whether that is all, every upstream being there. `party` as in `tool`.
+        """
+        ...
+
     async def call(self, dispatch: Dispatch) -> Answer:
         """What came of one call, within `timeout_s`, not counting the time in which the client was asked something.
 

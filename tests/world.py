@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,6 +78,9 @@ class ScriptedUpstreams:
 
     async def tool(self, name: str, party: Party | None = None) -> Tool | None:  # noqa: ARG002 - all see the same
         return self.tools.get(name)
+
+    async def offered(self, party: Party | None = None) -> tuple[Sequence[Tool], bool]:  # noqa: ARG002
+        return [*self.tools.values()], True
 
     async def call(self, dispatch: Dispatch) -> Answer:
         self.sent.append(dispatch)

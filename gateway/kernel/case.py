@@ -8,7 +8,9 @@ from typing import Any, Literal, NamedTuple
 from gateway.kernel.accounts import Shared
 from gateway.kernel.registry import Registered
 from gateway.kernel.rules import Ruled, Rules, held_by
+from gateway.kernel.ways import Offered
 from gateway.model.canonical import Digest
+from gateway.model.event_parts import Lack
 from gateway.model.events import Charge, Finding, Outcome, Reservation, Undo
 from gateway.model.policy import Mode, Transition
 from gateway.model.proposal import Proposal
@@ -35,6 +37,8 @@ class Observed:
     """What preconditions found, by verifier."""
     parent: Literal["running", "over"] | None = None
     """How the run stands that this one was opened from; None where there is none."""
+    offered: Offered | None = None
+    """What upstreams offer now; None: nobody has looked."""
     salt: bytes = b""
     """The ledger's, under which arguments are cited in the names of accounts."""
 
@@ -161,6 +165,8 @@ class Refuse:
     """The transitions that are left if the refusal is only observed; None: as before the check."""
     cost: int | None = None
     """As in `Case`, for a refusal that is only observed."""
+    lacking: tuple[Lack, ...] = ()
+    """What the run would need for its success and cannot have, where policy wants to know and that ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +208,8 @@ class Gather:
     """Verifiers that must be asked."""
     parent: str | None = None
     """A run of which must be known whether it is over."""
+    offered: bool = False
+    """What upstreams offer must be known."""
 
 
 Step = Pass | Refuse | Replay | Wait | Ask | Gather

@@ -6,18 +6,21 @@ it, in which phase, under which conditions; then whether the same effect hangs i
 costs; a person comes last, and is never shown a call that could not be made. A check that errs denies.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, assert_never
 
-from gateway.kernel import checks, rounds, spending
+from gateway.kernel import checks, rounds, spending, ways
 from gateway.kernel.accounts import Shared, accounts_of
 from gateway.kernel.case import Ask, Case, Check, Gather, Observed, Pass, Refuse, Replay, Step, Wait
 from gateway.kernel.evidence import named_objects
+from gateway.kernel.noise import asked_alike, noise_of
 from gateway.kernel.registry import Registered
 from gateway.kernel.rules import Rules
 from gateway.kernel.undo import paid, planned
 from gateway.model.canonical import Digest, digest
+from gateway.model.event_parts import Lack
 from gateway.model.events import (
     ApprovalRequested,
     AttemptResent,
@@ -121,7 +124,8 @@ def decide(
                 left = case.candidates if step.waived is None else step.waived
                 case = case._replace(candidates=left, cost=case.cost if step.cost is None else step.cost)
         else:
-            return _verdict(case, step, tuple(findings))
+            last = the_end(name, step, case) if isinstance(step, Refuse) else step
+            return last if isinstance(last, Gather) else _verdict(case, last, tuple(findings))
     return _sent(case, tuple(findings), tuple(waived))
 
 
@@ -170,7 +174,7 @@ def _finding(name: str, step: Refuse | Replay | Wait | Ask) -> Finding:
             assert_never(step)
 
 
-def _common(case: Case, checks: tuple[Finding, ...]) -> dict[str, Any]:
+def _common(case: Case, checks: tuple[Finding, ...], lacks: Sequence[Lack] = ()) -> dict[str, Any]:
     proposal, known = case.proposal, case.registered
     return {
         "tool": proposal.tool,
@@ -182,14 +186,14 @@ def _common(case: Case, checks: tuple[Finding, ...]) -> dict[str, Any]:
         "phase": case.run.phase,
         "key": _used_key(source=proposal.key.source, value=proposal.key.value) if proposal.key else None,
         "checks": checks,
-        "observed": _observed(case),
+        "observed": _observed(case, lacks),
         "attribution": dict(proposal.attribution),
         "reported_tokens": proposal.reported_tokens,
         "compensates": proposal.compensates,
     }
 
 
-def _observed(case: Case) -> dict[str, Any]:
+def _observed(case: Case, lacks: Sequence[Lack]) -> dict[str, Any]:
     """What was read that neither the run's own events nor the findings of the checks hold; nothing for most calls."""
     observed, noted = case.observed, dict[str, Any]()
     if (held := observed.held) is not None:
@@ -203,13 +207,15 @@ def _observed(case: Case) -> dict[str, Any]:
             "roles": sorted(asking.roles),
             "scopes": sorted(asking.scopes),
         }
+    if lacks and observed.offered is not None:
+        noted["offered"] = ways.noted(observed.offered, case.rules.policy)
     if (tool := observed.tool) is not None and not tool.healthy:
         noted["trouble"] = {"withheld": tool.withheld, "says": tool.trouble}
     return noted
 
 
 def _verdict(case: Case, step: Refuse | Replay | Wait | Ask, checks: tuple[Finding, ...]) -> Verdict:
-    common = _common(case, checks)
+    common = _common(case, checks, step.lacking if isinstance(step, Refuse) else ())
     if (resumes := case.proposal.resumes) is not None:
         common["observed"]["resumes"] = {"attempt": resumes.attempt, "round": resumes.round, "said": resumes.said}
     match step:
@@ -227,16 +233,46 @@ def _verdict(case: Case, step: Refuse | Replay | Wait | Ask, checks: tuple[Findi
         case Refuse():
             return Denied(
                 **common,
+                alike=_asked_alike(case),
                 outcome=step.outcome,
                 rule=step.rule,
                 reason=step.reason,
                 final=step.final and case.proposal.compensates is None,  # what the gateway itself asks ends no run
+                lacking=step.lacking,
                 retry_after_s=step.retry_after_s,
             )
         case Ask():
             return _ask(case, step, common)
         case _:
             assert_never(step)
+
+
+ENDING = frozenset({"tool", "phase", "authority"})
+"""Checks whose refusal may show that nothing leads to success any more."""
+
+
+def the_end(name: str, step: Refuse, case: Case) -> Refuse | Gather:
+    """The refusal, with what is lacking for good where policy has that computed."""
+    run, policy = case.run, case.rules.policy
+    asks = policy.stops.infeasible == "computed" and policy.success is not None and name in ENDING and not step.final
+    ours = case.proposal.compensates is not None or run.origin == "default"
+    if not asks or ours or run.unsettled or run.stopped is not None or step.retry_after_s is not None:
+        return step
+    if case.observed.offered is None:
+        return Gather(offered=True)
+    lacks = ways.lacking(run, case.rules, case.observed.offered, case.now)
+    if lacks and case.proposal.principal != run.principal:  # who asks may hold more than whoever opened the run
+        asking = run._replace(principal=case.proposal.principal)
+        lacks = ways.lacking(asking, case.rules, case.observed.offered, case.now)
+    return replace(step, lacking=lacks) if lacks else step
+
+
+def _asked_alike(case: Case) -> Digest | None:
+    """What the call has in common with others that differ in noise alone, where policy looks for circles."""
+    if case.rules.policy.stops.repeated_state is None:
+        return None
+    noise = noise_of(case.rules, case.ruled)
+    return asked_alike(case.proposal.arguments, noise, case.observed.salt) if noise else None
 
 
 def _ask(case: Case, step: Ask, common: dict[str, Any]) -> ApprovalRequested:

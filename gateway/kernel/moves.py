@@ -39,6 +39,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "plan.invalidated": RunState.RUNNING,
         "note.recorded": RunState.RUNNING,
         "finish.claimed": RunState.RUNNING,
+        "finish.refused": RunState.RUNNING,
         "run.stopped": RunState.STOPPED,
     },
     # A stopped run stays stopped: nothing new is asked, intended or moved, but what was under way is settled.

@@ -33,6 +33,7 @@ from gateway.model.events import (
     Event,
     EvidenceRecorded,
     FinishClaimed,
+    FinishRefused,
     Held,
     IntentRecorded,
     OutcomeDelivered,
@@ -58,7 +59,6 @@ from gateway.model.run import (
     changed,
     joined,
 )
-from gateway.model.steps import Kind
 
 
 class CorruptLedger(Exception):
@@ -150,8 +150,9 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
                 raise CorruptLedger(f"record `{record.id}` leaves another policy than the run is under")
             return run._replace(policy=event.target)
         case FinishClaimed():
-            # To say it again without anything new is a circle as well.
-            return run if event.granted else _stepped(run, record, "denied", "finish", event.outcome, *event.lacking)
+            return run
+        case FinishRefused():
+            return run._replace(steps=steps.unfinished(run.steps, event, record.seq))
         case RunStopped():
             return owing.stopped(run._replace(stopped=event, stopped_seq=record.seq))
         case _:
@@ -183,15 +184,8 @@ def _reported(run: Run, event: Verdict) -> Run:
 def _denied(run: Run, record: Record, event: Denied) -> Run:
     if event.compensates is not None:
         return owing.judged(run, event)  # what the gateway itself asks is no failure of the agent's
-    refused_by = event.checks[-1].check if event.checks else ""
-    # Who was told to wait does right to ask again, and a budget has a stop of its own.
-    if event.retry_after_s is None and refused_by != "budget":
-        run = _stepped(run, record, "denied", event.tool, event.alike or event.arguments, refused_by)
+    run = run._replace(steps=steps.refused(run.steps, event, record.seq))
     return run._replace(final=event, final_seq=record.seq) if event.final or event.lacking else run
-
-
-def _stepped(run: Run, record: Record, kind: Kind, *what: str) -> Run:
-    return run._replace(steps=steps.stepped(run.steps, kind, joined(kind, *what), record.seq))
 
 
 def _requested(run: Run, record: Record, event: ApprovalRequested) -> Run:
@@ -297,15 +291,8 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
         # It happened after all: who sends its key again must not make a second one of it.
         name = joined(attempt.intent.tool, attempt.intent.key.source, attempt.intent.key.value)
         run = run if name in run.keys else run._replace(keys=run.keys.insert(name, attempt.id))
-    intent = attempt.intent
-    if intent.compensates is not None:
-        return run  # what the gateway itself asks is no step of the agent's
-    if event.is_error:
-        same = (event.alike,) if event.alike is not None else (intent.arguments, event.result or "")
-        return _stepped(run, record, "error", intent.tool, *same)
-    if event.alike is None:
-        return run
-    return _stepped(run, record, "read" if intent.effect is Effect.READ else "write", intent.tool, event.alike)
+    taken = steps.answered(run.steps, attempt.intent, event, record.seq)
+    return run if taken is run.steps else run._replace(steps=taken)
 
 
 def _acts(run: Run, record: Record, attempt_id: str, until: datetime) -> dict[str, Any]:
@@ -375,12 +362,9 @@ def _proved(run: Run, record: Record, event: EvidenceRecorded) -> Run:
         merges = run.attempts[event.attempt].intent.merges
         if merges and event.verdict == "fail":
             run = owing.rejecting(run, merges, record.seq)
-    if event.verdict == "inconclusive" or _is_ours(run, event.attempt):
+    if event.attempt is not None and run.attempts[event.attempt].intent.compensates is not None:
         return run
-    if event.verdict == "pass":
-        again = before is not None and before.event.verdict == "pass"
-        return run._replace(steps=steps.proven(run.steps, record.seq, again=again))
-    return _stepped(run, record, "verifier", event.verifier, event.signature or event.verdict)
+    return run._replace(steps=steps.judged(run.steps, event, before, record.seq))
 
 
 def _judged(run: Run, record: Record, event: EvidenceRecorded, attempt_id: str) -> Run:
@@ -392,7 +376,3 @@ def _judged(run: Run, record: Record, event: EvidenceRecorded, attempt_id: str) 
     if event.verdict == "pass" and passed < len(attempt.intent.verifiers):
         return _move(run, record, attempt_id, passed=passed)
     return _move(run, record, attempt_id, passed=passed, evidence=record.seq, verdict=event.verdict)
-
-
-def _is_ours(run: Run, attempt: str | None) -> bool:
-    return attempt is not None and run.attempts[attempt].intent.compensates is not None

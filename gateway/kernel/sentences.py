@@ -20,6 +20,8 @@ from gateway.model.events import (
     CompensationOwed,
     Denied,
     EvidenceRecorded,
+    FinishClaimed,
+    FinishRefused,
     Held,
     IntentRecorded,
     OutcomeDelivered,
@@ -96,6 +98,8 @@ def sentence(run: Run, record: Record) -> tuple[About, str] | None:  # noqa: C90
             return "approval", f"`{event.by.id}` {event.decision} {event.approval}{why}"
         case RunStopped():
             return "stop", f"the run is over as {event.outcome}: {event.reason}"
+        case FinishRefused():
+            return "failure", f"it was said to be done, and lacks {', '.join(event.lacking)}"
         case Denied():
             return "hold", f"`{event.tool}` was refused ({event.outcome}): {event.reason}"
         case Held():
@@ -109,6 +113,7 @@ def sentence(run: Run, record: Record) -> tuple[About, str] | None:  # noqa: C90
             | AttemptResent()
             | AttemptQueried()
             | OutcomeDelivered()
+            | FinishClaimed()
         ):
             return None
         case _:

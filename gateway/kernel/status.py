@@ -24,7 +24,6 @@ from gateway.model.status import (
     Failure,
     Held,
     Hypothesis,
-    Missing,
     Over,
     Phase,
     PlanTold,

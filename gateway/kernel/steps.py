@@ -8,11 +8,13 @@ is no repetition, and to fail as before is. A refusal teaches nothing.
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
 from rpds import HashTrieMap
 
+from gateway.model.events import Denied, Effect, EvidenceRecorded, FinishRefused, ReceiptRecorded
 from gateway.model.policy import RepeatedState
+from gateway.model.run import Evidence, Intent
 from gateway.model.steps import KINDS, Kind, Peak, Seen, Steps
 
 News: TypeAlias = Kind | Literal["pass", "pass again"]
@@ -36,8 +38,48 @@ MAX_STEPS = 256
 was forgotten is new when it comes again, so that a circle of more steps is not seen."""
 
 
-def stepped(steps: Steps, kind: Kind, step: str, seq: int) -> Steps:
-    """After that step was taken, at that place of the run."""
+def refused(steps: Steps, event: Denied, seq: int) -> Steps:
+    """After a call was refused, at that place of the run."""
+    by = event.checks[-1].check if event.checks else ""
+    # Who was told to wait does right to ask again, and a budget has a stop of its own.
+    if event.retry_after_s is not None or by == "budget":
+        return steps
+    return _stepped(steps, "denied", seq, event.tool, event.alike or event.arguments, by)
+
+
+def answered(steps: Steps, intent: Intent, event: ReceiptRecorded, seq: int) -> Steps:
+    """After a call was answered. What the gateway itself asks is no step of the agent's."""
+    if intent.compensates is not None:
+        return steps
+    if event.is_error:
+        same = (event.alike,) if event.alike is not None else (intent.arguments, event.result or "")
+        return _stepped(steps, "error", seq, intent.tool, *same)
+    if event.alike is None:
+        return steps
+    return _stepped(steps, "read" if intent.effect is Effect.READ else "write", seq, intent.tool, event.alike)
+
+
+def judged(steps: Steps, event: EvidenceRecorded, before: Evidence | None, seq: int) -> Steps:
+    """After a verifier spoke; `before` is what it had said last."""
+    match event.verdict:
+        case "pass":
+            again = before is not None and before.event.verdict == "pass"
+            return _news(steps, "pass again" if again else "pass", seq)
+        case "fail":
+            return _stepped(steps, "verifier", seq, event.verifier, event.signature or event.verdict)
+        case "inconclusive":
+            return steps
+        case _:
+            assert_never(event.verdict)
+
+
+def unfinished(steps: Steps, event: FinishRefused, seq: int) -> Steps:
+    """After the agent said that it is done, and is not. To say it again, and lack the same, is a circle as well."""
+    return _stepped(steps, "denied", seq, "gateway__finish", *event.lacking)
+
+
+def _stepped(steps: Steps, kind: Kind, seq: int, *what: str) -> Steps:
+    step = "\0".join((kind, *what))
     before = steps.young.get(step) or steps.old.get(step)
     if before is None:
         steps = _news(steps, kind, seq)
@@ -47,11 +89,6 @@ def stepped(steps: Steps, kind: Kind, step: str, seq: int) -> Steps:
         young, old = HashTrieMap[str, Seen](), young
     peaks = _peaks(steps, Peak(kind, step, times, seq))
     return Steps(young.insert(step, Seen(times, seq)), old, peaks, steps.since)
-
-
-def proven(steps: Steps, seq: int, *, again: bool) -> Steps:
-    """After a verifier's pass."""
-    return _news(steps, "pass again" if again else "pass", seq)
 
 
 def _news(steps: Steps, news: News, seq: int) -> Steps:
@@ -77,7 +114,7 @@ FAILURES: AbstractSet[Kind] = frozenset({"denied", "error", "verifier"})
 
 
 def failures(steps: Steps) -> Mapping[str, int]:
-    """How often each failure came since something new did; names as `reduce` gives them."""
+    """How often each failure came since something new did; kind and what it was about, joined by NUL."""
     kept = [*steps.old.items(), *steps.young.items()]
     counted = [(step, KINDS.index(kind), seen) for step, seen in kept if (kind := _kind_of(step)) is not None]
     return {step: seen.times for step, at, seen in counted if seen.seq >= steps.since[at]}

@@ -3,13 +3,14 @@
 A default run has none: it is shared, and a shared run that stopped would lock its user out.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from gateway.kernel.owing import keeps_going
 from gateway.kernel.rules import Rules
 from gateway.kernel.soonest import too_late
 from gateway.kernel.steps import FAILURES, circling
+from gateway.model.event_parts import Lack
 from gateway.model.events import Outcome, RunStopped
 from gateway.model.policy import Accept
 from gateway.model.run import Evidence, Run, RunState
@@ -77,18 +78,19 @@ def _infeasible(run: Run, _rules: Rules, _now: datetime) -> RunStopped | None:
     denial = run.final
     if denial is None or not denial.lacking:
         return None
-    lacks = "; ".join(lack.says for lack in denial.lacking[:MAX_SAID])
-    more = f"; and {len(denial.lacking) - MAX_SAID} more" if len(denial.lacking) > MAX_SAID else ""
-    return RunStopped(
-        outcome=Outcome.INFEASIBLE,
-        reason=f"nothing leads to success any more: {lacks}{more}",
-        rule="stops.infeasible",
-        evidence=(run.final_seq or run.version,),
-    )
+    return infeasible(denial.lacking, run.final_seq or run.version)
+
+
+def infeasible(lacks: Sequence[Lack], place: int) -> RunStopped:
+    """The end of a run that cannot have these, found at that place of it."""
+    said = "; ".join(lack.says for lack in lacks[:MAX_SAID])
+    more = f"; and {len(lacks) - MAX_SAID} more" if len(lacks) > MAX_SAID else ""
+    reason = f"nothing leads to success any more: {said}{more}"
+    return RunStopped(outcome=Outcome.INFEASIBLE, reason=reason, rule="stops.infeasible", evidence=(place,))
 
 
 MAX_SAID = 5
-"""Of what is lacking, in the reason of a stop; the denial that it cites has all."""
+"""Of what is lacking, in the reason of a stop; the record that it cites has all."""
 
 
 def _phase_ends(run: Run, rules: Rules, _now: datetime) -> RunStopped | None:

@@ -52,19 +52,20 @@ def observe(
     duration_s: float,
     now: datetime,
     failure: str | None,
+    alike: Digest | None,
 ) -> Sequence[Event]:
     """What the answer makes of the attempt, and of the phase. Empty if the attempt can take no such answer any more.
 
-    `failure` is the kind of an error, by `failure_of`.
+    `failure` is the kind of an error, by `failure_of`; `alike` is what equal steps have in common, by `step_alike`.
     """
     match answer:
         case ToolResult(result):
             is_error = result.get("isError") is True
             valid = None if is_error else _valid(output_schema, result)
-            receipt = _receipt(attempt, cited, duration_s, is_error=is_error, valid=valid, failure=failure)
+            receipt = _receipt(attempt, cited, duration_s, is_error=is_error, valid=valid, failure=failure, alike=alike)
             return received(run, attempt, receipt)
         case ProtocolError():
-            receipt = _receipt(attempt, cited, duration_s, answer="error", is_error=True, failure=failure)
+            receipt = _receipt(attempt, cited, duration_s, answer="error", is_error=True, failure=failure, alike=alike)
             return received(run, attempt, receipt)
         case InputRequired() | TaskStarted():
             if attempt.state not in {AttemptState.OPEN, AttemptState.SUSPENDED} or cited is None:
@@ -133,6 +134,7 @@ def _receipt(
     answer: Literal["result", "error"] = "result",
     valid: bool | None = None,
     failure: str | None = None,
+    alike: Digest | None = None,
 ) -> ReceiptRecorded:
     return _receipt_recorded(
         attempt=attempt.id,
@@ -148,7 +150,7 @@ def _receipt(
         reason=None,
         failure=failure,
         artifact=None,
-        alike=None,
+        alike=alike,
     )
 
 

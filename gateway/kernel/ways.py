@@ -7,7 +7,7 @@ calls succeed or fail as it suits, people agree, servers that are down come back
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from gateway.kernel.analysis.walk import price, set_aside
 from gateway.kernel.globs import names
@@ -15,7 +15,7 @@ from gateway.kernel.rules import Rules, held_by
 from gateway.kernel.soonest import against_all, facts_of, sources, too_late
 from gateway.model.event_parts import Lack as Lack
 from gateway.model.events import Effect
-from gateway.model.policy import ProbeCall, ToolRule, Transition, Verifier
+from gateway.model.policy import Policy, ProbeCall, ToolRule, Transition, Verifier
 from gateway.model.run import Run
 from gateway.model.tool import Tool
 
@@ -37,6 +37,24 @@ class Offered(NamedTuple):
     """By the name that agents call it by."""
     complete: bool
     """Every upstream is there: what is not among the tools is offered by nobody."""
+
+
+ASSUMED = Offered({}, complete=False)
+"""Where nobody looks: whatever policy names is offered."""
+
+
+def noted(offered: Offered, policy: Policy) -> dict[str, Any]:
+    """What a record says of what was offered: all that policy may ask for."""
+    asked = {pattern for one in policy.transitions for pattern in one.tools}
+    asked |= {probe.tool for one in policy.verifiers.values() if (probe := _probe(one)) is not None}
+    mine = {name: tool for name, tool in offered.tools.items() if any(names(pattern, name) for pattern in asked)}
+    return {"complete": offered.complete, "tools": {name: [*tool] for name, tool in mine.items()}}
+
+
+def as_noted(said: Mapping[str, Any]) -> Offered:
+    """As `noted` said it."""
+    tools = {name: Usable(Effect(effect), withheld) for name, (effect, withheld) in said["tools"].items()}
+    return Offered(tools, complete=said["complete"])
 
 
 def offered_by(rules: Rules, tools: Iterable[Tool], *, complete: bool) -> Offered:

@@ -84,6 +84,8 @@ class Refusal(_Part):
     approval: ApprovalHandle | None = None
     violations: tuple[dict[str, str], ...] | None = None
     """For `invalid_arguments`: each `path` and what was `expected` there."""
+    warnings: tuple[str, ...] | None = None
+    """What ends the run soon: that the same failure once more does."""
     undone: tuple[Undone, ...] | None = None
     """What the gateway undid of what this is about, the newest first; or why it did not."""
     next: str

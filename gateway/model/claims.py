@@ -62,20 +62,24 @@ class NoteRecorded(Frozen):
 
 
 class FinishClaimed(Frozen):
-    """The agent says that its task is done, or cannot be; and what came of that. The verifiers that were asked about it
-    have spoken before.
-    """
+    """The agent says that its task is done, or cannot be. Evidence decides: what could still be asked is asked next."""
 
     kind: Literal["finish.claimed"] = "finish.claimed"
     outcome: Literal["verified_success", "infeasible"]
     claim: Digest
     """What it said."""
-    granted: bool
-    """Whether it is so, and the run ends with that."""
-    lacking: tuple[str, ...] = ()
-    """Of a success that is not granted: the verifiers, the phase and the attempts that it waits for."""
     lacks: tuple[Lack, ...] = ()
-    """Of what is infeasible: what the run would need and cannot have."""
+    """Of what it calls infeasible: what the run would need and cannot have. If there is anything, the run ends."""
+
+
+class FinishRefused(Frozen):
+    """It is not so, or nothing shows it: the run goes on."""
+
+    kind: Literal["finish.refused"] = "finish.refused"
+    claim: int
+    """Its place in the run."""
+    lacking: tuple[str, ...]
+    """The verifiers, the phase and the attempts that success waits for."""
 
 
 Claim: TypeAlias = PlanRecorded | PlanInvalidated | NoteRecorded

@@ -15,6 +15,7 @@ from gateway.model.canonical import Digest
 from gateway.model.claims import Assumed as Assumed
 from gateway.model.claims import Claim as Claim
 from gateway.model.claims import FinishClaimed as FinishClaimed
+from gateway.model.claims import FinishRefused as FinishRefused
 from gateway.model.claims import NoteRecorded as NoteRecorded
 from gateway.model.claims import PlanInvalidated as PlanInvalidated
 from gateway.model.claims import PlanRecorded as PlanRecorded
@@ -276,6 +277,7 @@ Event: TypeAlias = Annotated[
     | PlanInvalidated
     | NoteRecorded
     | FinishClaimed
+    | FinishRefused
     | RunStopped,
     Field(discriminator="kind"),
 ]

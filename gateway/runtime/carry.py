@@ -11,17 +11,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from gateway.kernel.case import Probed
 from gateway.kernel.claims import by_answer
-from gateway.kernel.evidence import Question, judged, question, settle
+from gateway.kernel.evidence import question
+from gateway.kernel.noise import step_alike
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.rules import Rules
 from gateway.kernel.verify import failure_of, observe
-from gateway.model.canonical import Digest, parse
 from gateway.model.events import AttemptResent, AttemptResumed, Effect, Event, IntentRecorded
-from gateway.model.policy import Verifier
 from gateway.model.proposal import Proposal
-from gateway.model.record import utc
 from gateway.model.run import Attempt, Run, Tracked
 from gateway.model.tool import Answer, NotSent, Tool
 from gateway.ports import Caller, Conflict, Dispatch, LedgerUnavailable, Looks, Upstreams
@@ -158,8 +155,11 @@ class Carrier:
             attempt = run.attempts.get(answered.attempt)
             if attempt is None:
                 raise Conflict(f"the state at hand does not know attempt `{answered.attempt}` yet")
-            rule = rules.ruled(answered.tool).registered.rule
+            ruled = rules.ruled(answered.tool)
+            rule, salt = ruled.registered.rule, self._ledger.salt
             failure = failure_of(answered.answer, answered.arguments, rule, rules, now) if rule.failures else None
+            result = cited.digest if cited is not None else None
+            alike = step_alike(attempt, answered.arguments, answered.answer, result, rules, ruled, salt)
             seen = observe(
                 run,
                 attempt,
@@ -169,6 +169,7 @@ class Carrier:
                 duration_s=answered.elapsed_s,
                 now=now,
                 failure=failure,
+                alike=alike,
             )
             wrong = by_answer(run, attempt, answered.answer, answered.arguments, self._ledger.salt) if seen else ()
             return (*seen, *wrong) if wrong else seen

@@ -13,6 +13,7 @@ from gateway.kernel.decide import Taken, decide
 from gateway.kernel.reduce import reduce
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
+from gateway.kernel.ways import ASSUMED
 from gateway.model.canonical import digest
 from gateway.model.events import (
     ApprovalRequested,
@@ -121,6 +122,8 @@ def _decided(
             stands = ((account, limits_of(_stands(given, account))) for account in found.accounts)
             levels = {(account, unit): level or 0 for account, units in stands for unit, level in units.items()}
             observed = replace(observed, levels=levels)
+        if found.offered:
+            observed = replace(observed, offered=ASSUMED)
         probes = {name: _probed(name, given, now) for name in found.probes}
         observed = replace(observed, probes={**observed.probes, **probes})
 

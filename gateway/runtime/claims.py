@@ -168,7 +168,7 @@ class Claims:
         if run.state is RunState.UNOPENED:
             run, rules = await self._unopened(principal, workflow, parent)
         else:
-            _owned(run, principal)
+            owned(run, principal)
             rules = await self._book.policies.of(run.policy)
         try:
             news, cursor = (None, None) if since is None else await self._news(run, since)
@@ -225,7 +225,8 @@ def shown(told: Told, run_id: str) -> Shown:
     return Shown(run_id, result={"content": [{"type": "text", "text": dump(said)}], "structuredContent": said})
 
 
-def _owned(run: Run, principal: Principal) -> None:
+def owned(run: Run, principal: Principal) -> None:
+    """Raises: NoSuchRun, if the run is another principal's."""
     owner = run.principal
     if owner is None or (owner.tenant, owner.id) != (principal.tenant, principal.id):
         raise NoSuchRun(f"run `{run.id}` belongs to another principal")
@@ -234,7 +235,7 @@ def _owned(run: Run, principal: Principal) -> None:
 def _may_say(run: Run, principal: Principal) -> None:
     if run.state is RunState.UNOPENED:
         raise NoSuchRun(f"run `{run.id}` was never opened")
-    _owned(run, principal)
+    owned(run, principal)
     if run.state is RunState.STOPPED:
         raise _Over
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
-from gateway.kernel.accounts import looked_at
 from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import decide
 from gateway.kernel.owing import nothing_new
@@ -19,7 +18,7 @@ from gateway.kernel.recover import resending
 from gateway.kernel.rules import Rules, held_by
 from gateway.model.alike import alike_digest
 from gateway.model.answer import Refusal, Shown
-from gateway.model.canonical import Digest, canonical, parse
+from gateway.model.canonical import canonical, parse
 from gateway.model.events import (
     AttemptResent,
     AttemptResumed,
@@ -35,13 +34,25 @@ from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
-from gateway.ports import Caller, Exhausted, LedgerUnavailable, Looks, NoSuchRun, Occupied, Upstreams, Withdrawal
+from gateway.ports import (
+    Caller,
+    Exhausted,
+    LedgerUnavailable,
+    Looks,
+    NoSuchRun,
+    Occupied,
+    Party,
+    Upstreams,
+    Withdrawal,
+)
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier
 from gateway.runtime.claims import Claims
 from gateway.runtime.deliver import Deliveries
+from gateway.runtime.finish import Finishing
 from gateway.runtime.flight import Flight, Moment, Unrecorded
+from gateway.runtime.gather import Gathering, Wanting
 from gateway.runtime.lineage import goes_on
 from gateway.runtime.looking import NOWHERE
 from gateway.runtime.undo import Undoer, Unneeded
@@ -60,16 +71,6 @@ def run_of(attempt_id: str) -> str:
     return attempt_id.rpartition(".")[0]
 
 
-class _Wanting(Exception):
-    """Nothing can be decided before somebody has looked at the world."""
-
-    def __init__(self, wanted: Gather, run: Run, rules: Rules) -> None:
-        super().__init__()
-        self.wanted = wanted
-        self.run = run
-        self.rules = rules
-
-
 class Engine:
     """Judges, records, has carried out, tells. One for each process."""
 
@@ -86,6 +87,9 @@ class Engine:
         self.carrier.owed = lambda run_id: self.carrier.spawn(self.undoer.undo(run_id))
         self.claims = Claims(book, upstreams, self._delegated)
         """What agents say of their own work, and how their runs stand."""
+        self.finishing = Finishing(book, upstreams, self.carrier.verifying, self.carrier.spawn)
+        """Where they say that they are done."""
+        self._gathering = Gathering(book, upstreams, self.carrier.verifying)
         self._definitions = Definitions(self.salt)
         self.delivered = Deliveries(book, self.carrier).note
         """The outcome was written to a live client."""
@@ -144,15 +148,13 @@ class Engine:
         """What a run of that parent may do at most, no more than the parent itself and than it passes on; and which
         data the parent has seen.
         """
-        run, goes_on = await self._book.fresh_state_of(parent.run), await self._goes_on(parent.run)
-        if not goes_on or run.principal is None or run.principal.tenant != principal.tenant:
+        state_of = self._book.fresh_state_of
+        run, alive = await state_of(parent.run), await goes_on(parent.run, state_of, utc(self._clock.now()))
+        if not alive or run.principal is None or run.principal.tenant != principal.tenant:
             raise NoSuchRun(f"run `{parent.run}` does not go on, or is of another tenant; it can open no other run")
         held = held_by((await self._policies.of(run.policy)).policy, run.principal, run.delegated)
         passed_on = held if parent.authority is None else held & parent.authority
         return tuple(sorted(passed_on)), tuple(sorted(run.data))
-
-    async def _goes_on(self, run_id: str) -> bool:
-        return await goes_on(run_id, self._book.fresh_state_of, utc(self._clock.now()))
 
     # --- the life of a call -----------------------------------------------------------------------------------------
 
@@ -222,7 +224,7 @@ class Engine:
         tool = await self._upstreams.tool(proposal.tool, caller.party)
         seen: list[Run] = []
         try:
-            (verdict, *_), run, rules = await self._judge(proposal, tool, seen)
+            (verdict, *_), run, rules = await self._judge(proposal, tool, seen, caller.party)
             assert isinstance(verdict, Verdict)  # noqa: S101 - INVARIANT: it is what a proposal becomes
             if isinstance(verdict, IntentRecorded | AttemptResumed) and tool is not None:
                 attempt = run.attempts[verdict.attempt]
@@ -245,11 +247,12 @@ class Engine:
         return shown
 
     async def _judge(
-        self, proposal: Proposal, tool: Tool | None, seen: list[Run]
+        self, proposal: Proposal, tool: Tool | None, seen: list[Run], party: Party | None = None
     ) -> tuple[Sequence[Event], Run, Rules]:
         """The one verdict, recorded. An intent is durable and its effect is held when this returns.
 
-        `seen` gets the state that was judged, for whoever must tell what is known if it cannot be recorded.
+        `seen` gets the state that was judged, for whoever must tell what is known if it cannot be recorded; `party` is
+        whose lists of tools count.
 
         Raises: Unneeded, for a compensation of which there is nothing to record.
         """
@@ -267,7 +270,7 @@ class Engine:
                 seen.append(run)
                 found = decide(run, proposal, rules, observed, now)
                 if isinstance(found, Gather):
-                    raise _Wanting(found, run, rules)
+                    raise Wanting(found, run, rules)
                 if (undone := proposal.compensates) is not None and nothing_new(run, found, undone):
                     raise Unneeded
                 return (found,) if proposal.resends is None else resending(run, proposal.resends, found, now)
@@ -280,8 +283,8 @@ class Engine:
             except Exhausted:
                 observed = replace(observed, levels=None)  # somebody was quicker: what stands there is read anew
                 continue
-            except _Wanting as wanting:
-                observed = await self._gather(wanting, proposal, observed, payloads)
+            except Wanting as wanting:
+                observed = await self._gathering.gather(wanting, proposal, observed, payloads, party)
                 continue
             self.carrier.note(events, moments[-1])
             return events, run, rules
@@ -304,22 +307,6 @@ class Engine:
         flight = Flight(run.id, proposal.principal, Withdrawal())
         _ = await self.carrier.carry(proposal, tool, run.attempts[attempt.id], None, flight)
         return True
-
-    async def _gather(
-        self, wanting: "_Wanting", proposal: Proposal, observed: Observed, payloads: dict[Digest, bytes]
-    ) -> Observed:
-        """What was seen of the world, for deciding again; what the verdict will cite is among the payloads."""
-        wanted = wanting.wanted
-        if wanted.parent is not None:
-            observed = replace(observed, parent="running" if await self._goes_on(wanted.parent) else "over")
-        if wanted.accounts:
-            found = await self._ledger.levels(wanted.accounts)
-            observed = replace(observed, levels=looked_at(wanted.accounts, found))
-        for name in wanted.probes:
-            probed, stored = await self.carrier.verifying.before_call(name, wanting.run, proposal.arguments, wanting.rules)
-            payloads |= stored
-            observed = replace(observed, probes={**observed.probes, name: probed})
-        return observed
 
     async def _show(
         self, run: Run, rules: Rules, attempt: Attempt, *, replayed: bool, answer: Answer | None = None

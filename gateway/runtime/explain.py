@@ -13,6 +13,7 @@ from gateway.kernel.case import Gather, Observed, Probed
 from gateway.kernel.decide import Taken, decide
 from gateway.kernel.reduce import fold
 from gateway.kernel.rules import Rules
+from gateway.kernel.ways import ASSUMED, as_noted
 from gateway.model.alike import alike_digest
 from gateway.model.canonical import Digest, digest, parse
 from gateway.model.events import (
@@ -203,6 +204,7 @@ def _observed(it: Kept) -> Observed:
         levels or None,
         _probes(it),
         parent,
+        as_noted(noted["offered"]) if "offered" in noted else None,
         it.salt,
     )
 
@@ -262,6 +264,10 @@ def _answered(
         noted = {account for account, _ in levels} | _accounts(it.verdict)
         assumed += [f"nothing stands on `{one}`" for one in wanted.accounts if not same and one not in noted]
         observed = replace(observed, levels=looked_at(wanted.accounts, levels))
+    if wanted.offered:
+        observed = replace(observed, offered=ASSUMED)
+        # By its own policy nothing was lacking, else it would be noted: less is lacking where all is offered.
+        assumed += [] if same else ["whatever tool the policy names is offered"]
     now = it.record.at
     probes = {name: Probed("pass", f"`{name}` is taken to pass", now) for name in wanted.probes}
     assumed += [f"`{name}` passes when it is asked" for name in wanted.probes]

@@ -13,6 +13,7 @@ from gateway.kernel.case import Gather, Observed, Probed
 from gateway.kernel.decide import Taken, decide
 from gateway.kernel.reduce import fold
 from gateway.kernel.rules import Rules
+from gateway.kernel.ways import ASSUMED
 from gateway.model.alike import alike_digest
 from gateway.model.canonical import Digest, digest
 from gateway.model.events import IntentRecorded
@@ -107,6 +108,9 @@ async def _looked(
     if wanted.accounts:
         found = await ledger.levels(wanted.accounts)
         observed = replace(observed, levels=looked_at(wanted.accounts, found))
+    if wanted.offered:
+        observed = replace(observed, offered=ASSUMED)
+        assumed.append("whatever tool the policy names is offered")
     said = asked.probes or {}
     assumed += [f"`{name}` would be asked, and passes" for name in wanted.probes if name not in said]
     probes = {

@@ -5,6 +5,7 @@ from typing import Any, Literal, assert_never
 
 from gateway.kernel.left import charged, left
 from gateway.kernel.rules import Rules
+from gateway.kernel.stop import warning
 from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, PolicyRef, Refusal, Undone
 from gateway.model.events import (
     TERMINAL,
@@ -73,7 +74,8 @@ def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str, settle_at
         case Denied():
             said = {"outcome": verdict.outcome, "reason": verdict.reason, "retry_after_s": verdict.retry_after_s}
             policy = PolicyRef(name=rules.policy.workflow, digest=rules.digest, rule=verdict.rule)
-            return _said(base | said | {"policy": policy, "violations": _violations(verdict)})
+            warnings = _warnings(run, rules, run.version)
+            return _said(base | said | {"policy": policy, "violations": _violations(verdict), "warnings": warnings})
         case Held():
             executed: Executed = "unknown" if verdict.outcome is not Outcome.NEEDS_APPROVAL else False
             said = {"outcome": verdict.outcome, "reason": verdict.reason, "retry_after_s": verdict.retry_after_s}
@@ -124,6 +126,8 @@ def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str, ap
         return None
     intent = attempt.intent
     base = _base(run, rules, intent.tool, intent.transition) | {"attempt": attempt.id}
+    if not attempt.delivered:
+        base["warnings"] = _warnings(run, rules, attempt.receipt, attempt.evidence)
     match attempt.state:
         case AttemptState.UNKNOWN | AttemptState.ABANDONED:
             return _said(base | _unknown(attempt, settle_at))
@@ -143,6 +147,12 @@ def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str, ap
             return _unproven(run, attempt, base, approve_at)
         case _:
             assert_never(attempt.state)
+
+
+def _warnings(run: Run, rules: Rules, *places: int | None) -> tuple[str, ...] | None:
+    """What is told with these records of the run, and once: that it goes round in circles."""
+    told = warning(run, rules, *places)
+    return None if told is None else (told,)
 
 
 def _unknown(attempt: Attempt, settle_at: str) -> dict[str, Any]:
@@ -225,8 +235,9 @@ def record(run: Run, rules: Rules, attempt: Attempt, *, replayed: bool) -> dict[
     }
     if attempt.evidence is not None:
         said["evidence"] = [cited.model_dump() for cited in _evidence(run, attempt)]
-    if attempt.intent.warnings:
-        said["warnings"] = list(attempt.intent.warnings)
+    circling = None if replayed else _warnings(run, rules, attempt.receipt, attempt.evidence)
+    if attempt.intent.warnings or circling:
+        said["warnings"] = [*attempt.intent.warnings, *(circling or ())]
     if run.undo and (told := undone(run, attempt)) is not None:
         said["undone"] = told.model_dump(mode="json", exclude_none=True)
     if attempt.schema_valid is False:

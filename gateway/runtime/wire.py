@@ -5,10 +5,12 @@ from typing import Any
 
 from gateway.kernel.rules import Rules
 from gateway.kernel.verify import Cited
-from gateway.model.canonical import Digest, canonical, digest_bytes
+from gateway.model.attempt import Attempt
+from gateway.model.canonical import Digest, canonical, digest_bytes, parse
 from gateway.model.proposal import Proposal
 from gateway.model.run import Run, joined
 from gateway.model.tool import Answer, InputRequired, ProtocolError, TaskStarted, Tool, ToolResult
+from gateway.ports import Ledger
 from gateway.runtime.tell import Executed
 
 ANY_DEPTH = 512

@@ -89,6 +89,9 @@ class Instant:
     async def tool(self, name: str, party: Party | None = None) -> Tool | None:  # noqa: ARG002 - all see the same
         return self.tools.get(name)
 
+    async def offered(self, party: Party | None = None) -> tuple[Sequence[Tool], bool]:  # noqa: ARG002
+        return [*self.tools.values()], True
+
     async def call(self, _: Dispatch) -> Answer:
         return self.answer
 

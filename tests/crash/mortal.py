@@ -6,7 +6,7 @@ process dies, or the ledger fails. What is dead runs no further: it waits at its
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast
@@ -229,6 +229,9 @@ class MortalUpstreams:
 
     async def tool(self, name: str, party: Party | None = None) -> Tool | None:  # noqa: ARG002 - all see the same
         return self._life.ground.outside.tools.get(name)
+
+    async def offered(self, party: Party | None = None) -> tuple[Sequence[Tool], bool]:  # noqa: ARG002
+        return [*self._life.ground.outside.tools.values()], True
 
     async def call(self, dispatch: Dispatch) -> Answer:
         life, outside = self._life, self._life.ground.outside

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from gateway.kernel import decide, reduce, rounds, spending, verify
+from gateway.kernel import decide, evidence, reduce, rounds, spending, verify
 from gateway.kernel.moves import NEXT
 from gateway.model.run import RunState
 from gateway.outbound.ledger import memory
@@ -103,7 +103,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "a receipt that breaks its schema is as good as any": _mutant(
         "I10", (verify, "_valid", lambda *_: True), tools=("write",), faults=("against its schema",)
     ),
-    "no answer of a probe is a pass": _mutant("I19", (verify, "judged", wrong.silence_passes)),
+    "no answer of a probe is a pass": _mutant("I19", (evidence, "judged", wrong.silence_passes)),
     "the phase moves by the receipt alone": _mutant("I19", (verify, "received", wrong.advance_at_once)),
     "an outcome that nobody was told is forgotten": _mutant("I8 I4", (book, "tracked_as", wrong.forget_undelivered)),
     "not executed, without looking": _mutant(

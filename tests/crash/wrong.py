@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from gateway.kernel import accounts, checks, recover, spending, verify
+from gateway.kernel import accounts, checks, evidence, recover, spending, verify
 from gateway.kernel.case import Case, Step, passed
 from gateway.model.account import Posting
 from gateway.model.canonical import digest
@@ -30,7 +30,7 @@ AGENT_HIMSELF = Who.of(ground.AGENT)
 
 # What is replaced, as it was.
 _APPEND, _DISPATCH, _OBSERVE, _RECEIVED = Book._append, Carrier._dispatch, verify.observe, verify.received
-_POSTINGS, _JUDGED, _TRACKED_AS, _KEYED = accounts.postings, verify.judged, book.tracked_as, wire.keyed
+_POSTINGS, _JUDGED, _TRACKED_AS, _KEYED = accounts.postings, evidence.judged, book.tracked_as, wire.keyed
 _kept: set[asyncio.Task[None]] = set()
 
 
@@ -135,7 +135,7 @@ def silence_passes(*args: Any) -> Any:
 
 def advance_at_once(run: Run, attempt: Any, receipt: Any) -> Sequence[Event]:
     events = _RECEIVED(run, attempt, receipt)
-    return (*events, *verify._advance(run, attempt, run.version + 1)) if len(events) == 1 else events
+    return (*events, *verify.advance(run, attempt, run.version + 1)) if len(events) == 1 else events
 
 
 def forget_undelivered(run: Any, attempt: Any) -> str | None:

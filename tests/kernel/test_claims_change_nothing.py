@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.kernel.claims import Misplaced, heard
+from gateway.kernel.finish import missing
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.rules import Rules, compile_rules
-from gateway.kernel.status import failures, held, missing
+from gateway.kernel.status import failures, held
 from gateway.kernel.stop import due, stop
 from gateway.model.canonical import digest
 from gateway.model.events import (

@@ -66,7 +66,13 @@ def run_of(rules: Rules, *events: Event) -> Run:
 
 
 def seen(run: Run, answer: Answer, cited: Cited | None = ANSWER, **changes: Any) -> Sequence[Event]:
-    told: dict[str, Any] = {"output_schema": None, "duration_s": 1.5, "now": NOW, "failure": None} | changes
+    told: dict[str, Any] = {
+        "output_schema": None,
+        "duration_s": 1.5,
+        "now": NOW,
+        "failure": None,
+        "alike": None,
+    } | changes
     return observe(run, run.attempts[ATTEMPT], answer, cited, **told)
 
 

@@ -17,6 +17,7 @@ from gateway.inbound.mcp.identity import Runs
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.model.answer import Shown
 from gateway.model.canonical import canonical
+from gateway.model.finish import Finish, FinishAnswer
 from gateway.model.plan import Note, Plan
 from gateway.model.status import NoteAnswer, PlanAnswer, Status
 
@@ -24,6 +25,7 @@ RESULT = "gateway__result"
 STATUS = "gateway__status"
 PLAN = "gateway__plan"
 NOTE = "gateway__note"
+FINISH = "gateway__finish"
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -174,6 +176,11 @@ async def _note(house: House, asking: Asking, note: Note) -> Told:
     return await house.gate.claims.note(run, asking.exchange.principal, note, NOTE)
 
 
+async def _finish(house: House, asking: Asking, claim: Finish) -> Told:
+    run = await house.runs.run_of(asking.exchange, asking.client)
+    return await house.gate.finishing.finish(run, asking.exchange.principal, claim, asking.party, FINISH)
+
+
 OWN_TOOLS: Mapping[str, OwnTool[Any]] = {
     tool.name: tool
     for tool in (
@@ -213,6 +220,17 @@ OWN_TOOLS: Mapping[str, OwnTool[Any]] = {
             Note,
             _note,
             gives=NoteAnswer,
+            writes=True,
+        ),
+        OwnTool(
+            FINISH,
+            "Say that the task is done",
+            "Says that this task is done, or that it cannot be. Evidence decides: checks that are missing are run now, "
+            "and the answer is that the run is over, with its evidence, or exactly what it still lacks. Say it once the "
+            "work is done, before you tell the user so.",
+            Finish,
+            _finish,
+            gives=FinishAnswer,
             writes=True,
         ),
     )

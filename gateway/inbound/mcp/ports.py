@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from gateway.model.answer import Shown
+from gateway.model.finish import Finish
 from gateway.model.offer import Kind, Listed, Route
 from gateway.model.party import Party
 from gateway.model.plan import Note, Plan
@@ -50,12 +51,28 @@ class Saying(Protocol):
         ...
 
 
+class Ending(Protocol):
+    """Where an agent says that it is done."""
+
+    async def finish(self, run_id: str, principal: Principal, claim: Finish, party: Party, tool: str) -> Shown:
+        """Whether the run is over with that, and what it lacks if not; waited for as long as the client is patient.
+
+        Raises: NoSuchRun, LedgerUnavailable.
+        """
+        ...
+
+
 class Gate(Protocol):
     """Where proposals are judged, sent and recorded."""
 
     @property
     def claims(self) -> Saying:
         """What agents say of their own work, and how their runs stand."""
+        ...
+
+    @property
+    def finishing(self) -> Ending:
+        """Where agents say that they are done."""
         ...
 
     @property

@@ -81,6 +81,7 @@ class Expect(Part):
         "policy_denied",
         "budget_exhausted",
         "deadline_missed",
+        "infeasible",
     ]
     """`policy_denied`: the denial is final and ends the run."""
     check: Check | None = None

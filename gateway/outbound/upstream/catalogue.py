@@ -1,14 +1,12 @@
 """All upstreams under one roof: the `Upstreams` port for the engine, and what the relay asks of them."""
 
 import asyncio
-import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 
@@ -18,15 +16,12 @@ from gateway.model.tool import Answer, NotSent, ProtocolError, Tool
 from gateway.outbound.upstream import rounds
 from gateway.outbound.upstream.hearing import Hearing
 from gateway.outbound.upstream.link import Hooks, Link
-from gateway.outbound.upstream.naming import OURS
 from gateway.outbound.upstream.negotiate import Client
 from gateway.outbound.upstream.offering import Interned, Offering, Troubles
-from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, unsendable
+from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, Patience, Spec, check
 from gateway.outbound.upstream.supervisor import Upstream
 from gateway.outbound.upstream.wire import Ask
 from gateway.ports import Caller, Dispatch, Listener
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 REACH_S = 8.0
 """How long a request waits for an upstream to come up for its party; clients give `initialize` 10 s (Codex) or more."""
@@ -83,7 +78,7 @@ class Catalogue:
 
         Raises: ValueError for specs that cannot be meant.
         """
-        _check(specs)
+        check(specs)
         ours = client or Client("counterfoil", version("counterfoil"))
         catalogue = cls(specs, prefix=prefix, patience=patience, client=ours, sole=sole, vouched=vouched)
         try:
@@ -115,6 +110,10 @@ class Catalogue:
         link.look("tools")
         good = tool.withheld or link.health.state == "healthy"
         return tool if good else replace(tool, healthy=False, trouble=link.health.reason)
+
+    async def offered(self, party: Party | None = None) -> tuple[Sequence[Tool], bool]:
+        """As `Upstreams.offered`."""
+        return (self._view(party) or await self._reach(party)).all_tools
 
     async def call(self, dispatch: Dispatch) -> Answer:
         """As `Upstreams.call`."""
@@ -377,24 +376,3 @@ def _to_subject(offering: Offering, params: dict[str, Any]) -> Route | None:
     template = str(subject.get("uri"))
     owner = offering.templates.owners.get(template)
     return Route((owner,) if owner is not None else offering.owners_of(template), params)
-
-
-def _check(specs: Sequence[Spec]) -> None:
-    names = [spec.name for spec in specs]
-    for spec in specs:
-        if not _NAME.fullmatch(spec.name):
-            raise ValueError(f"the upstream name `{spec.name}` is not 1 to 32 of A-Z a-z 0-9 _ -")
-        if spec.name == OURS:
-            raise ValueError(f"no upstream can be named `{OURS}`: it is the prefix of the gateway's own tools")
-        if names.count(spec.name) > 1:
-            raise ValueError(f"two upstreams are named `{spec.name}`")
-        if isinstance(spec, HttpSpec):
-            _check_http(spec)
-
-
-def _check_http(spec: HttpSpec) -> None:
-    address = urlsplit(spec.url)
-    if address.scheme not in {"http", "https"} or not address.hostname:
-        raise ValueError(f"the address of the upstream `{spec.name}` is not an http or https URL")
-    if (bad := unsendable(spec.headers)) is not None:
-        raise ValueError(f"the header `{bad}` of the upstream `{spec.name}` cannot be sent")

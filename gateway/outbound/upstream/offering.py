@@ -94,6 +94,12 @@ class Offering:
         """Tools as the house knows them, by name: the same objects as long as this is."""
         return {name: known.tool for name, known in self.tools.by_name.items()}
 
+    @property
+    def all_tools(self) -> tuple[Sequence[Tool], bool]:
+        """As `Upstreams.offered`."""
+        there = all(link.health.state == "healthy" for link in self.links.values())
+        return (*self.callable.values(), *self.tools.withheld.values()), there
+
     @cached_property
     def prompts(self) -> Names:
         """Prompts by name."""

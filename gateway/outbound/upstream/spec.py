@@ -4,6 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from gateway.outbound.upstream.naming import OURS
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class HttpSpec:
 
 Spec: TypeAlias = StdioSpec | HttpSpec
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
@@ -76,3 +80,28 @@ def unsendable(headers: Mapping[str, str]) -> str | None:
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             return name
     return None
+
+
+def check(specs: Sequence[Spec]) -> None:
+    """Nothing is wrong with them.
+
+    Raises: ValueError for specs that cannot be meant.
+    """
+    names = [spec.name for spec in specs]
+    for spec in specs:
+        if not _NAME.fullmatch(spec.name):
+            raise ValueError(f"the upstream name `{spec.name}` is not 1 to 32 of A-Z a-z 0-9 _ -")
+        if spec.name == OURS:
+            raise ValueError(f"no upstream can be named `{OURS}`: it is the prefix of the gateway's own tools")
+        if names.count(spec.name) > 1:
+            raise ValueError(f"two upstreams are named `{spec.name}`")
+        if isinstance(spec, HttpSpec):
+            _check_http(spec)
+
+
+def _check_http(spec: HttpSpec) -> None:
+    address = urlsplit(spec.url)
+    if address.scheme not in {"http", "https"} or not address.hostname:
+        raise ValueError(f"the address of the upstream `{spec.name}` is not an http or https URL")
+    if (bad := unsendable(spec.headers)) is not None:
+        raise ValueError(f"the header `{bad}` of the upstream `{spec.name}` cannot be sent")
