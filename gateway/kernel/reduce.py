@@ -372,7 +372,11 @@ def _judged(run: Run, record: Record, event: EvidenceRecorded, attempt_id: str) 
     attempt = _attempt(run, record, attempt_id)
     if attempt.intent.verifiers and attempt.asked_next != event.verifier:
         raise CorruptLedger(f"record `{record.id}`: `{event.verifier}` was not to speak about `{attempt_id}` now")
-    passed = attempt.passed + (event.verdict == "pass")
-    if event.verdict == "pass" and passed < len(attempt.intent.verifiers):
-        return _move(run, record, attempt_id, passed=passed)
-    return _move(run, record, attempt_id, passed=passed, evidence=record.seq, verdict=event.verdict)
+    passes = event.verdict == "pass"
+    said = {
+        "passed": attempt.passed + passes,
+        "looked": attempt.looked or (passes and not event.self_reported),
+    }
+    if passes and said["passed"] < len(attempt.intent.verifiers):
+        return _move(run, record, attempt_id, **said)
+    return _move(run, record, attempt_id, **said, evidence=record.seq, verdict=event.verdict)

@@ -63,6 +63,20 @@ class Undone(_Part):
     """One sentence."""
 
 
+class Failure(_Part):
+    """What a verifier found that does not hold: enough to mend it, and not "try again"."""
+
+    verifier: str
+    signature: str | None = None
+    """The same for equal failures."""
+    scope: dict[str, Any] = {}
+    """What was checked: which tests, which revision, where."""
+    found: Any = None
+    """What it saw. Long texts have lost their middle, long lists their end."""
+    cut: bool = False
+    """Whether something of it is missing."""
+
+
 class Refusal(_Part):
     """Every refusal, hold and stop. Sent with `isError: true`, in `structuredContent` and as the one text block."""
 
@@ -86,6 +100,8 @@ class Refusal(_Part):
     """For `invalid_arguments`: each `path` and what was `expected` there."""
     warnings: tuple[str, ...] | None = None
     """What ends the run soon: that the same failure once more does."""
+    failure: Failure | None = None
+    """For `verification_failed`: what was found."""
     undone: tuple[Undone, ...] | None = None
     """What the gateway undid of what this is about, the newest first; or why it did not."""
     next: str

@@ -120,6 +120,8 @@ class Attempt(NamedTuple):
     """Place of its receipt in the run."""
     passed: int = 0
     """How many of its verifiers have passed, while others have yet to speak."""
+    looked: bool = False
+    """Whether one of those that passed looked from outside, and not at what the call itself had answered."""
     evidence: int | None = None
     """Place of the verdict on it: of the first verifier that did not pass, or of the last one."""
     verdict: str | None = None

@@ -24,6 +24,7 @@ from gateway.model.events import (
     AttemptResumed,
     Event,
     IntentRecorded,
+    Outcome,
     Replayed,
     RunOpened,
     Verdict,
@@ -319,6 +320,7 @@ class Engine:
             return Shown(run.id, attempt.id, payload_of(answer), record=said, awaits=awaits, round=asked)
         refused = tell.attempt_refusal(run, rules, attempt, self._options.settle_at, self._options.approve_at)
         if refused is not None:
+            refused = await self._with_failure(refused, run, rules, attempt)
             return Shown(run.id, attempt=attempt.id, refusal=refused, record=tell.contradiction(run, attempt))
         said = tell.record(run, rules, attempt, replayed=replayed)
         payload = payload_of(answer) if answer is not None else None
@@ -331,6 +333,17 @@ class Engine:
         if attempt.answer == "error":
             return Shown(run.id, attempt=attempt.id, error=payload, record=said)
         return Shown(run.id, attempt=attempt.id, result=payload, record=said)
+
+    async def _with_failure(self, refused: Refusal, run: Run, rules: Rules, attempt: Attempt) -> Refusal:
+        """With what was found, where a verifier found something against it."""
+        proof = tell.proof_of(run, attempt) if refused.outcome is Outcome.VERIFICATION_FAILED else None
+        if proof is None or proof.verdict != "fail":
+            return refused
+        rule = rules.policy.verifiers.get(proof.verifier)
+        told = proof.artifact if rule is not None and rule.tell == "artifact" else None
+        body = await self._ledger.payload(told) if told is not None else None
+        seen = parse(body, max_depth=ANY_DEPTH) if body is not None else None
+        return refused.model_copy(update={"failure": tell.failure_of(proof, seen)})
 
     async def _replay(self, run: Run, rules: Rules, attempt_id: str) -> Shown:
         """The recorded outcome; it may be of another run of the same principal, whose client was never told."""

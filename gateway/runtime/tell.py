@@ -5,8 +5,9 @@ from typing import Any, Literal, assert_never
 
 from gateway.kernel.left import charged, left
 from gateway.kernel.rules import Rules
+from gateway.kernel.standing import standing
 from gateway.kernel.stop import warning
-from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, PolicyRef, Refusal, Undone
+from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, Failure, PolicyRef, Refusal, Undone
 from gateway.model.events import (
     TERMINAL,
     ApprovalRequested,
@@ -14,6 +15,7 @@ from gateway.model.events import (
     AttemptResumed,
     Charge,
     Denied,
+    EvidenceRecorded,
     Held,
     IntentRecorded,
     Outcome,
@@ -21,6 +23,7 @@ from gateway.model.events import (
     Verdict,
 )
 from gateway.model.run import Attempt, AttemptState, Run
+from gateway.runtime.cut import cut
 from gateway.runtime.undone import advice, all_undone, undone
 
 NEXT_STEP: Mapping[Outcome, str] = {
@@ -200,15 +203,35 @@ def _unproven(run: Run, attempt: Attempt, base: dict[str, Any], approve_at: str)
     return _said(base | failed | {"budget": _budget(run, base["_rules"], attempt.intent.charge)})
 
 
+def proof_of(run: Run, attempt: Attempt) -> EvidenceRecorded | None:
+    """The last word on the attempt, while its verifier has not spoken again."""
+    for name in attempt.intent.verifiers:
+        held = run.evidence.get(name)
+        if held is not None and held.seq == attempt.evidence:
+            return held.event
+    return None
+
+
+def failure_of(proof: EvidenceRecorded, seen: Any) -> Failure:
+    """What the agent is told of evidence against its call; `seen` is what the verifier saw, None where that is erased
+    or not to be told.
+    """
+    found, shortened = cut(seen, MAX_FOUND) if seen is not None else (None, False)
+    return Failure(
+        verifier=proof.verifier, signature=proof.signature, scope=dict(proof.scope), found=found, cut=shortened
+    )
+
+
+MAX_FOUND = 6_000
+"""Characters of JSON."""
+
+
 def _evidence(run: Run, attempt: Attempt) -> tuple[Cited, ...]:
     """What its verifier said about the attempt; nothing yet, if it has not spoken."""
     if attempt.evidence is None:
         return ()
-    spoke = (run.evidence.get(name) for name in attempt.intent.verifiers)
-    says = next(
-        (proof.event.says for proof in spoke if proof is not None and proof.seq == attempt.evidence),
-        f"its verifier said {attempt.verdict}",
-    )
+    proof = proof_of(run, attempt)
+    says = proof.says if proof is not None else f"its verifier said {attempt.verdict}"
     return (Cited(event=f"{run.id}#{attempt.evidence}", says=says),)
 
 
@@ -233,6 +256,8 @@ def record(run: Run, rules: Rules, attempt: Attempt, *, replayed: bool) -> dict[
         "phase": run.phase,
         "budget": {"charged": charged(attempt.intent.charge), "left": left(run, rules.policy, run.last_at)},
     }
+    if (stands := standing(run, attempt)) is not None:
+        said["standing"] = stands.value
     if attempt.evidence is not None:
         said["evidence"] = [cited.model_dump() for cited in _evidence(run, attempt)]
     circling = None if replayed else _warnings(run, rules, attempt.receipt, attempt.evidence)

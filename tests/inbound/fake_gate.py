@@ -10,6 +10,7 @@ import anyio
 from gateway.model.answer import PolicyRef, Refusal, Shown
 from gateway.model.canonical import Digest, dump
 from gateway.model.events import Outcome
+from gateway.model.finish import Finish
 from gateway.model.offer import Kind, Listed, Route
 from gateway.model.party import Party
 from gateway.model.plan import Note, Plan
@@ -85,6 +86,9 @@ class FakeClaims:
         asked |= {"run": run_id, "principal": principal.id, "party": asked["party"].key}
         return Shown(run_id or "", result={"content": [], "structuredContent": asked})
 
+    async def finish(self, run_id: str, principal: Principal, claim: Finish, party: Party, tool: str) -> Shown:  # noqa: ARG002
+        return Shown(run_id, result={"content": [], "structuredContent": {"run": run_id, "finished": False}})
+
     async def over(self, run_id: str) -> bool:
         return run_id in self.ended
 
@@ -99,6 +103,7 @@ class FakeGate:
     outcomes: dict[str, Shown] = field(default_factory=dict)
     """By attempt."""
     claims: FakeClaims = field(default_factory=FakeClaims)
+    finishing: FakeClaims = field(default_factory=FakeClaims)
 
     salt: bytes = b"salt"
     answers: dict[str, Answers] = field(default_factory=dict)

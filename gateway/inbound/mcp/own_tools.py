@@ -226,8 +226,8 @@ OWN_TOOLS: Mapping[str, OwnTool[Any]] = {
             FINISH,
             "Say that the task is done",
             "Says that this task is done, or that it cannot be. Evidence decides: checks that are missing are run now, "
-            "and the answer is that the run is over, with its evidence, or exactly what it still lacks. Say it once the "
-            "work is done, before you tell the user so.",
+            "and the answer is that the run is over, with its evidence, or exactly what it still lacks. Say it once "
+            "the work is done, before you tell the user so.",
             Finish,
             _finish,
             gives=FinishAnswer,
