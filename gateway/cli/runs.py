@@ -1,46 +1,21 @@
 """`counterfoil runs` and `counterfoil show`: the ledger read back, as a person wants to read it."""
 
 import json
-from dataclasses import dataclass, field
+from collections import Counter
 from datetime import UTC, datetime
-from typing import Annotated, Any, assert_never
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
-from gateway.cli.plain import ago, counted, cut, plain_table, seconds, visible
+from gateway.cli.plain import ago, counted, plain_table, seconds, visible
+from gateway.cli.rows import rows_of
 from gateway.kernel.reduce import CorruptLedger
+from gateway.kernel.standing import CHANGED, Standing, effects
 from gateway.model.canonical import parse
-from gateway.model.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    AttemptAbandoned,
-    AttemptQueried,
-    AttemptRefuted,
-    AttemptResent,
-    AttemptResumed,
-    AttemptSuspended,
-    AttemptUnknown,
-    AttemptUnsent,
-    Claim,
-    CompensationFailed,
-    CompensationOwed,
-    Denied,
-    Event,
-    EvidenceRecorded,
-    Held,
-    IntentRecorded,
-    NoteRecorded,
-    PhaseMoved,
-    PlanInvalidated,
-    PlanRecorded,
-    ReceiptRecorded,
-    Replayed,
-    RunOpened,
-    RunStopped,
-)
+from gateway.model.events import EvidenceRecorded, ReceiptRecorded
 from gateway.model.record import Record
 from gateway.model.run import Run
 from gateway.ports import DamagedRecord, Ledger
@@ -118,6 +93,9 @@ def show(
     ledger: LedgerOption = None,
     as_json: AS_JSON = False,
     checks: Annotated[bool, typer.Option("--checks", help="Every check of every verdict, with what it saw.")] = False,
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Only what changed the world, or may have, and how that is known.")
+    ] = False,
     step: Annotated[
         int | None, typer.Option("--step", help="One step alone: its arguments and what came back, in full.")
     ] = None,
@@ -131,10 +109,11 @@ def show(
         fail(f"no run `{run}` is in this ledger; `counterfoil runs` lists them")
     state, records, payloads = found
     if as_json:
-        typer.echo(json.dumps([one.model_dump(mode="json") for one in records], ensure_ascii=False))
+        told = _changes(state) if changes else [one.model_dump(mode="json") for one in records]
+        typer.echo(json.dumps(told, ensure_ascii=False))
         return
-    console.print(table_of(state, records, payloads, console.width))
-    console.print(_closing(state))
+    console.print(table_of(state, records, payloads, console.width, changes=changes))
+    console.print(_closing(state, records))
     if checks:
         _print_checks(records)
 
@@ -178,8 +157,20 @@ async def _read(ledger: Ledger, wanted: str) -> tuple[Run, list[Record], dict[st
         fail(f"the ledger is corrupt: {error}", code=2)
 
 
-def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: int) -> Table:
-    """Step, transition, verdict, charge, duration and result: one row for each proposal and what came of it."""
+def _changes(run: Run) -> list[dict[str, Any]]:
+    """What changed the world, or may have: the oldest first."""
+    return [
+        {"attempt": one.id, "step": one.seq, "tool": one.intent.tool, "transition": one.intent.transition}
+        | {"standing": stands.value, "by": run.undo[one.id].by if stands is Standing.UNDONE else None}
+        for one, stands in effects(run)
+        if stands in CHANGED
+    ]
+
+
+def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: int, *, changes: bool = False) -> Table:
+    """Step, transition, verdict, charge, duration and result: one row for each proposal and what came of it; of those
+    that changed the world alone, or may have, if only these are asked for.
+    """
     table = plain_table(f"{run.id}  ({run.workflow})")
     narrow = width < NARROW
     table.add_column("step", justify="right")
@@ -189,11 +180,13 @@ def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: i
     table.add_column("duration", justify="right", no_wrap=True)
     if not narrow:
         table.add_column("result", ratio=5, overflow="fold")
-    for row in _rows(run, records, payloads):
+    for row in rows_of(run, records, payloads):
+        if changes and row.stands.partition(" ")[0] not in CHANGED:
+            continue
         what = Text(visible(row.transition), style="bold")
         if row.call:
             what.append("\n" if row.transition else "").append(visible(row.call), style="not bold dim")
-        result = Text(visible("\n".join(row.results), keep="\n"))
+        result = Text(visible("\n".join([*row.results, row.stands]).strip("\n"), keep="\n"))
         cells: list[Text | str] = [str(row.step), what, row.verdict, row.charge, seconds(row.duration_s)]
         if narrow:
             cells[1] = Text("\n").join(part for part in (what, result) if part)
@@ -201,184 +194,20 @@ def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: i
     return table
 
 
-@dataclass(slots=True)
-class Row:
-    """A line of the table, while what came of its proposal is still being read."""
-
-    step: int
-    transition: str
-    call: str
-    verdict: str
-    charge: str = ""
-    duration_s: float | None = None
-    results: list[str] = field(default_factory=list)
-    style: str = ""
-
-
-def _rows(run: Run, records: list[Record], payloads: dict[str, Any]) -> list[Row]:
-    rows: list[Row] = []
-    attempts: dict[str, Row] = {}
-    for record in records:
-        event = record.event
-        attempt = getattr(event, "attempt", None)
-        if isinstance(event, IntentRecorded):
-            charge = "\n".join(counted(count, what[:-1]) for what, count in event.charge.model_dump().items() if count)
-            waived = [
-                f"not enforced: {_why(one.check, one.rule, one.reason)}" for one in event.checks if not one.passed
-            ]
-            style = "yellow" if waived else ""
-            call = _call(event, payloads)
-            row = Row(record.seq, event.transition or "", call, "allowed", charge, None, waived, style)
-            if (undone := attempts.get(event.compensates or "")) is not None:
-                row.results.append(f"to undo step {undone.step}")
-            attempts[event.attempt] = row
-            rows.append(row)
-        elif attempt in attempts and not isinstance(event, Held | Replayed):
-            _follow(attempts[attempt], event)
-        elif (told := _told(record, payloads, attempts)) is not None:
-            rows.append(told)
-    for name, undoing in run.undo.items():
-        if undoing.state == "undone" and (by := attempts.get(undoing.by or "")) is not None:
-            attempts[name].results.append(f"UNDONE by step {by.step}")
-    return rows
-
-
-_ENDED = {
-    "attempt.unsent": "NOT SENT",
-    "attempt.unknown": "UNKNOWN",
-    "attempt.abandoned": "ABANDONED",
-    "attempt.refuted": "DID NOT HAPPEN",
-}
-
-
-def _follow(row: Row, event: Event) -> None:
-    """What became of an attempt, in its own row."""
-    match event:
-        case ReceiptRecorded():
-            row.duration_s = event.duration_s
-            said = _said_by(event)
-            late = ", late" if event.late and event.source == "upstream" else ""
-            broken = ", breaks its schema" if event.schema_valid is False else ""
-            row.results.append(f"{said}{late}{broken}" + (f", {event.size_bytes} bytes" if event.size_bytes else ""))
-        case AttemptUnsent() | AttemptUnknown() | AttemptAbandoned() | AttemptRefuted():
-            who = f" ({event.by.id})" if isinstance(event, AttemptRefuted) and event.by else ""
-            row.results.append(f"{_ENDED[event.kind]}: {event.reason}{who}")
-            row.style = "red" if isinstance(event, AttemptUnknown) else row.style
-        case AttemptSuspended() | AttemptQueried() | AttemptResent() | AttemptResumed():
-            row.results.append(_goes_on(event))
-            row.style = "" if isinstance(event, AttemptResent) else row.style
-        case EvidenceRecorded():
-            row.results.append(f"{event.verdict.upper()}: {event.says} ({seconds(event.duration_s)})")
-            row.style = "green" if event.verdict == "pass" else "yellow"
-        case CompensationOwed():
-            row.results.append("to be undone")
-        case CompensationFailed():
-            row.results.append(f"NOT UNDONE, a person must: {event.reason}")
-            row.style = "red"
-        case PhaseMoved():
-            row.results.append(f"phase {event.source} → {event.target}")
-        case _:
-            pass
-
-
-def _goes_on(event: AttemptSuspended | AttemptQueried | AttemptResent | AttemptResumed) -> str:
-    match event:
-        case AttemptSuspended():
-            return f"waits for {event.awaits}"
-        case AttemptQueried():
-            return f"asked: {event.says}"
-        case AttemptResent():
-            return "sent again under its key"
-        case AttemptResumed():
-            return "goes on with the client's input"
-        case _:
-            assert_never(event)
-
-
-def _said_by(receipt: ReceiptRecorded) -> str:
-    match receipt.source:
-        case "person":
-            return f"{receipt.by.id if receipt.by else '?'}: {receipt.reason}"
-        case "probe":
-            return f"HAPPENED: {receipt.reason}"
-        case "upstream":
-            return "error" if receipt.is_error else "ok"
-        case _:
-            assert_never(receipt.source)
-
-
-def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row]) -> Row | None:
-    """A row of its own for what is no attempt's."""
-    event, step = record.event, record.seq
-    if isinstance(event, Claim):
-        return _claimed(step, event)
-    match event:
-        case RunOpened():
-            goal = [event.goal] if event.goal else []
-            return Row(step, "", "", "run opened", results=[f"{event.principal.id}, phase {event.phase}", *goal])
-        case Denied():
-            rule = event.transition or event.rule or ""
-            other = f"{event.rule}: " if event.rule and event.rule != rule else ""
-            told = [f"{other}{event.reason}"]
-            return Row(step, rule, _call(event, payloads), str(event.outcome), results=told, style="yellow")
-        case Held():
-            why = [event.reason] if not event.approval else [f"{event.approval} is pending"]
-            call = _call(event, payloads)
-            return Row(step, event.transition or "", call, str(event.outcome), results=why, style="yellow")
-        case ApprovalRequested():
-            asked = [f"{event.approval}: {event.reason}"]
-            return Row(step, event.rule, _call(event, payloads), "needs_approval", results=asked, style="magenta")
-        case Replayed():
-            first = attempts.get(event.attempt)
-            told = [f"answered from the record of step {first.step}" if first else "answered from the record"]
-            return Row(step, event.transition or "", _call(event, payloads), "replayed", results=told)
-        case ApprovalDecided():
-            reason = f": {event.reason}" if event.reason else ""
-            told = [f"{event.approval} by {event.by.id}{reason}"]
-            return Row(step, "", "", event.decision, results=told, style="magenta")
-        case RunStopped():
-            return Row(step, event.rule or "", "", f"STOP {event.outcome}", results=[event.reason], style="bold")
-        case _:
-            return None
-
-
-def _claimed(step: int, event: Claim) -> Row:
-    """What the agent says of its own work, and what contradicts it."""
-    match event:
-        case PlanRecorded():
-            what = f"revision {event.revision}, {counted(len(event.assumptions), 'assumption')}"
-            return Row(step, "", "", "plan", results=[what], style="dim")
-        case PlanInvalidated():
-            return Row(step, "", "", "contradicted", results=[event.says], style="yellow")
-        case NoteRecorded():
-            until = event.expires_at.isoformat(timespec="seconds")
-            return Row(
-                step, "", "", "note", results=[f"a hypothesis ({event.confidence:g}) until {until}"], style="dim"
-            )
-        case _:
-            assert_never(event)
-
-
-def _why(check: str, rule: str | None, reason: str | None) -> str:
-    named = f" ({rule})" if rule else ""
-    return f"{check}{named}: {reason}" if reason else f"{check}{named}"
-
-
-def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, payloads: dict[str, Any]) -> str:
-    arguments = payloads.get(event.arguments)
-    shown = json.dumps(arguments, ensure_ascii=False) if arguments is not None else "(erased)"
-    undoing = f" to undo {event.compensates}" if event.compensates and not isinstance(event, IntentRecorded) else ""
-    return f"{event.tool} {cut(shown, 100)}{undoing}"
-
-
-def _closing(run: Run) -> str:
-    spent = f"{counted(run.spent.calls, 'call')}, {counted(run.spent.mutations, 'mutation')}"
+def _closing(run: Run, records: list[Record]) -> str:
+    receipts = [record.event for record in records if isinstance(record.event, ReceiptRecorded)]
+    took_s = sum(event.duration_s or 0.0 for event in receipts)
+    failed = sum(isinstance(one.event, EvidenceRecorded) and one.event.verdict == "fail" for one in records)
+    spent = [counted(run.spent.calls, "call"), counted(run.spent.mutations, "mutation"), f"{seconds(took_s)} of tools"]
+    spent += [counted(failed, "failed verification")] if failed else []
+    stands = Counter(stands for _, stands in effects(run))
+    effect = f"; effects: {', '.join(f'{count} {what}' for what, count in stands.items())}" if stands else ""
     over = f"over: {run.stopped.outcome}" if run.stopped else f"going on in phase {run.phase}"
     unsettled = f"; unsettled: {', '.join(sorted(run.unsettled))} (`counterfoil resolve`)" if run.unsettled else ""
     owed = f"; to be undone: {', '.join(sorted(run.owed))}" if run.owed else ""
-    failed = sorted(name for name, one in run.undo.items() if one.state == "failed")
-    person = f"; a person must undo: {', '.join(failed)}" if failed else ""
-    return f"{spent}; {over}{unsettled}{owed}{person}"
+    left = sorted(name for name, one in run.undo.items() if one.state == "failed")
+    person = f"; a person must undo: {', '.join(left)}" if left else ""
+    return f"{', '.join(spent)}{effect}; {over}{unsettled}{owed}{person}"
 
 
 def _print_checks(records: list[Record]) -> None:

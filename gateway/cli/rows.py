@@ -1,0 +1,231 @@
+"""What happened in a run as rows: one for each proposal and what came of it, and for each thing that is no call."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from gateway.cli.plain import counted, cut, seconds
+from gateway.kernel.standing import Standing, effects
+from gateway.model.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    AttemptAbandoned,
+    AttemptQueried,
+    AttemptRefuted,
+    AttemptResent,
+    AttemptResumed,
+    AttemptSuspended,
+    AttemptUnknown,
+    AttemptUnsent,
+    Claim,
+    CompensationFailed,
+    CompensationOwed,
+    Denied,
+    Event,
+    EvidenceRecorded,
+    FinishClaimed,
+    FinishRefused,
+    Held,
+    IntentRecorded,
+    NoteRecorded,
+    PhaseMoved,
+    PlanInvalidated,
+    PlanRecorded,
+    ReceiptRecorded,
+    Replayed,
+    RunOpened,
+    RunStopped,
+)
+from gateway.model.record import Record
+from gateway.model.run import Run
+
+
+@dataclass(slots=True)
+class Row:
+    """A line of the table, while what came of its proposal is still being read."""
+
+    step: int
+    transition: str
+    call: str
+    verdict: str
+    charge: str = ""
+    duration_s: float | None = None
+    results: list[str] = field(default_factory=list)
+    style: str = ""
+    stands: str = ""
+    """What is known of its effect; nothing for what has none."""
+
+
+def rows_of(run: Run, records: list[Record], payloads: dict[str, Any]) -> list[Row]:
+    """A row for each proposal, with what came of it, and for what else happened; the payloads by digest."""
+    rows: list[Row] = []
+    attempts: dict[str, Row] = {}
+    for record in records:
+        event = record.event
+        attempt = getattr(event, "attempt", None)
+        if isinstance(event, IntentRecorded):
+            charge = "\n".join(counted(count, what[:-1]) for what, count in event.charge.model_dump().items() if count)
+            waived = [
+                f"not enforced: {_why(one.check, one.rule, one.reason)}" for one in event.checks if not one.passed
+            ]
+            style = "yellow" if waived else ""
+            call = _call(event, payloads)
+            row = Row(record.seq, event.transition or "", call, "allowed", charge, None, waived, style)
+            if (undone := attempts.get(event.compensates or "")) is not None:
+                row.results.append(f"to undo step {undone.step}")
+            attempts[event.attempt] = row
+            rows.append(row)
+        elif attempt in attempts and not isinstance(event, Held | Replayed):
+            _follow(attempts[attempt], event)
+        elif (told := _told(record, payloads, attempts)) is not None:
+            rows.append(told)
+    for one, stands in effects(run):
+        if (mine := attempts.get(one.id)) is not None:
+            by = attempts.get(run.undo[one.id].by or "") if stands is Standing.UNDONE else None
+            mine.stands = f"{stands} by step {by.step}" if by is not None else stands.value
+    return rows
+
+
+_ENDED = {
+    "attempt.unsent": "NOT SENT",
+    "attempt.unknown": "UNKNOWN",
+    "attempt.abandoned": "ABANDONED",
+    "attempt.refuted": "DID NOT HAPPEN",
+}
+
+
+def _follow(row: Row, event: Event) -> None:
+    """What became of an attempt, in its own row."""
+    match event:
+        case ReceiptRecorded():
+            row.duration_s = event.duration_s
+            said = _said_by(event)
+            late = ", late" if event.late and event.source == "upstream" else ""
+            broken = ", breaks its schema" if event.schema_valid is False else ""
+            row.results.append(f"{said}{late}{broken}" + (f", {event.size_bytes} bytes" if event.size_bytes else ""))
+        case AttemptUnsent() | AttemptUnknown() | AttemptAbandoned() | AttemptRefuted():
+            who = f" ({event.by.id})" if isinstance(event, AttemptRefuted) and event.by else ""
+            row.results.append(f"{_ENDED[event.kind]}: {event.reason}{who}")
+            row.style = "red" if isinstance(event, AttemptUnknown) else row.style
+        case AttemptSuspended() | AttemptQueried() | AttemptResent() | AttemptResumed():
+            row.results.append(_goes_on(event))
+            row.style = "" if isinstance(event, AttemptResent) else row.style
+        case EvidenceRecorded():
+            row.results.append(f"{event.verdict.upper()}: {event.says} ({seconds(event.duration_s)})")
+            row.style = "green" if event.verdict == "pass" else "yellow"
+        case CompensationOwed():
+            row.results.append("to be undone")
+        case CompensationFailed():
+            row.results.append(f"NOT UNDONE, a person must: {event.reason}")
+            row.style = "red"
+        case PhaseMoved():
+            row.results.append(f"phase {event.source} → {event.target}")
+        case _:
+            pass
+
+
+def _goes_on(event: AttemptSuspended | AttemptQueried | AttemptResent | AttemptResumed) -> str:
+    match event:
+        case AttemptSuspended():
+            return f"waits for {event.awaits}"
+        case AttemptQueried():
+            return f"asked: {event.says}"
+        case AttemptResent():
+            return "sent again under its key"
+        case AttemptResumed():
+            return "goes on with the client's input"
+        case _:
+            assert_never(event)
+
+
+def _said_by(receipt: ReceiptRecorded) -> str:
+    match receipt.source:
+        case "person":
+            return f"{receipt.by.id if receipt.by else '?'}: {receipt.reason}"
+        case "probe":
+            return f"HAPPENED: {receipt.reason}"
+        case "upstream":
+            return "error" if receipt.is_error else "ok"
+        case _:
+            assert_never(receipt.source)
+
+
+def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row]) -> Row | None:
+    """A row of its own for what is no attempt's."""
+    event, step = record.event, record.seq
+    if isinstance(event, Claim):
+        return _claimed(step, event)
+    if isinstance(event, FinishClaimed | FinishRefused | EvidenceRecorded):
+        return _finishing(step, event)
+    match event:
+        case RunOpened():
+            goal = [event.goal] if event.goal else []
+            return Row(step, "", "", "run opened", results=[f"{event.principal.id}, phase {event.phase}", *goal])
+        case Denied():
+            rule = event.transition or event.rule or ""
+            other = f"{event.rule}: " if event.rule and event.rule != rule else ""
+            told = [f"{other}{event.reason}"]
+            return Row(step, rule, _call(event, payloads), str(event.outcome), results=told, style="yellow")
+        case Held():
+            why = [event.reason] if not event.approval else [f"{event.approval} is pending"]
+            call = _call(event, payloads)
+            return Row(step, event.transition or "", call, str(event.outcome), results=why, style="yellow")
+        case ApprovalRequested():
+            asked = [f"{event.approval}: {event.reason}"]
+            return Row(step, event.rule, _call(event, payloads), "needs_approval", results=asked, style="magenta")
+        case Replayed():
+            first = attempts.get(event.attempt)
+            told = [f"answered from the record of step {first.step}" if first else "answered from the record"]
+            return Row(step, event.transition or "", _call(event, payloads), "replayed", results=told)
+        case ApprovalDecided():
+            reason = f": {event.reason}" if event.reason else ""
+            told = [f"{event.approval} by {event.by.id}{reason}"]
+            return Row(step, "", "", event.decision, results=told, style="magenta")
+        case RunStopped():
+            return Row(step, event.rule or "", "", f"STOP {event.outcome}", results=[event.reason], style="bold")
+        case _:
+            return None
+
+
+def _finishing(step: int, event: FinishClaimed | FinishRefused | EvidenceRecorded) -> Row:
+    """What the agent says of the end of its task, and what is found about it."""
+    match event:
+        case FinishClaimed():
+            return Row(step, "", "", "claimed", results=[f"the agent says: {event.outcome}"], style="dim")
+        case FinishRefused():
+            return Row(step, "", "", "not done", results=[f"lacks {', '.join(event.lacking)}"], style="yellow")
+        case EvidenceRecorded():
+            told = [f"{event.verdict.upper()}: {event.says}"]
+            style = "green" if event.verdict == "pass" else "yellow"
+            return Row(step, "", f"verifier {event.verifier}", "asked", "", event.duration_s, told, style)
+        case _:
+            assert_never(event)
+
+
+def _claimed(step: int, event: Claim) -> Row:
+    """What the agent says of its own work, and what contradicts it."""
+    match event:
+        case PlanRecorded():
+            what = f"revision {event.revision}, {counted(len(event.assumptions), 'assumption')}"
+            return Row(step, "", "", "plan", results=[what], style="dim")
+        case PlanInvalidated():
+            return Row(step, "", "", "contradicted", results=[event.says], style="yellow")
+        case NoteRecorded():
+            until = event.expires_at.isoformat(timespec="seconds")
+            return Row(
+                step, "", "", "note", results=[f"a hypothesis ({event.confidence:g}) until {until}"], style="dim"
+            )
+        case _:
+            assert_never(event)
+
+
+def _why(check: str, rule: str | None, reason: str | None) -> str:
+    named = f" ({rule})" if rule else ""
+    return f"{check}{named}: {reason}" if reason else f"{check}{named}"
+
+
+def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, payloads: dict[str, Any]) -> str:
+    arguments = payloads.get(event.arguments)
+    shown = json.dumps(arguments, ensure_ascii=False) if arguments is not None else "(erased)"
+    undoing = f" to undo {event.compensates}" if event.compensates and not isinstance(event, IntentRecorded) else ""
+    return f"{event.tool} {cut(shown, 100)}{undoing}"
