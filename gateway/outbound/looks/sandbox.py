@@ -12,21 +12,20 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from gateway.model.canonical import NotStrictJson, parse
 from gateway.model.policy import CommandLook
 from gateway.outbound.looks import junit, warden
+from gateway.outbound.looks.ends import to_its_end
 from gateway.outbound.looks.faults import CannotLook
 from gateway.outbound.looks.folders import copy, digest_of, lay_over, listed, opened_file, room_of
 from gateway.outbound.looks.output import Kept
 from gateway.outbound.looks.places import FolderPlace
-
-T = TypeVar("T")
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where programs are looked for, if the place does not say."""
@@ -86,21 +85,11 @@ async def run(look: CommandLook, place: FolderPlace, trusted: FolderPlace | None
                 seen["json"] = parse(out.text())
         return seen
     finally:
-        await _to_its_end(asyncio.to_thread(_remove, made))
+        await to_its_end(asyncio.to_thread(_remove, made))
 
 
 def _made() -> Path:
     return Path(tempfile.mkdtemp(prefix="counterfoil-look-")).resolve()
-
-
-async def _to_its_end(work: Awaitable[T]) -> T:
-    """What the work gives; a cancellation waits for it."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
 
 
 # --- before ---------------------------------------------------------------------------------------------------------
@@ -127,13 +116,7 @@ async def _prepared(look: CommandLook, place: FolderPlace, trusted: FolderPlace 
             _make_way(sandbox.work, look.junit)
         return revision
 
-    task = asyncio.ensure_future(asyncio.to_thread(prepare))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        room.called_off.set()
-        await asyncio.wait({task})
-        raise
+    return await to_its_end(asyncio.to_thread(prepare), room.called_off.set)
 
 
 def _make_way(work: Path, path: str) -> None:
@@ -182,7 +165,7 @@ async def _carried_out(
         await asyncio.gather(_read(process.stdout, out), _read(process.stderr, err))
         await process.wait()
     finally:
-        await _to_its_end(_ended(process))
+        await to_its_end(_ended(process))
         with os.fdopen(reading, "rb") as pipe:
             became = pipe.read(_MAX_TOLD)
     return out, err, _became(became, place)
