@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.kernel.verify import judged
 from gateway.model.policy import CommandLook, FileLook, HttpLook, SqlLook, Way
+from gateway.model.record import utc
 from gateway.outbound.looks import FolderPlace, Place, PlacedLooks
 from gateway.ports import Answer, Look, NotSent, Silence, ToolResult
 from tests import world
@@ -51,4 +52,4 @@ def why(answer: Answer) -> str:
 def verdict(rule: Mapping[str, Any], answer: Answer) -> tuple[str, str]:
     """What a verifier of that name says to what was seen."""
     rules = world.rules(verifiers={"it": dict(rule)})
-    return judged("it", rules.policy.verifiers["it"], world.opened(rules), answer, {}, rules, world.utc(world.T0))
+    return judged("it", rules.policy.verifiers["it"], world.opened(rules), answer, {}, rules, utc(world.T0))

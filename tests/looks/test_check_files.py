@@ -13,7 +13,11 @@ from tests.looks.made import PYTEST, look, python, run, seen, verdict, why
 
 pytestmark = pytest.mark.anyio
 
-LIST = "import os; print(sorted(os.path.relpath(os.path.join(d, f), '.') for d, ds, fs in os.walk('.') for f in fs + [x for x in ds if os.path.islink(os.path.join(d, x))]))"
+LIST = """
+import os
+found = [os.path.join(at, one) for at, folders, files in os.walk(".") for one in (*files, *folders)]
+print(sorted(os.path.relpath(one) for one in found if os.path.islink(one) or not os.path.isdir(one)))
+"""
 
 
 @pytest.fixture
