@@ -139,6 +139,7 @@ async def test_each_kind_of_verifier_behind_wrap(effects_server: list[str], tmp_
     assert passed["http"]["scope"]["path"] == ["transfers", "http"]
 
 
+@pytest.mark.slow
 async def test_behind_serve_nothing_secret_of_a_place_is_recorded(effects_server: list[str], tmp_path: Path) -> None:
     async with open_bank(tmp_path) as bank:
         server = {"command": effects_server[0], "args": [*effects_server[1:], str(bank.log)]}

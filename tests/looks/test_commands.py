@@ -1,6 +1,9 @@
 """Commands in private copies: what they report is what is judged, and nothing of them is left."""
 
+import asyncio
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,9 @@ from tests.looks.made import PYTEST, PYTHON, look, python, run, seen, verdict, w
 pytestmark = pytest.mark.anyio
 
 CHECK: dict[str, Any] = {"command": {"place": "repo", "run": PYTEST, "junit": "report.xml"}}
+
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -230,6 +236,28 @@ async def test_whoever_cancels_the_look_leaves_nothing_behind(repo: Path) -> Non
     assert left_of("cancelled-6006") == []
 
 
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from tests.looks.made import python
+asyncio.run(python(Path(sys.argv[1]), "import time; print(1); time.sleep(600)  # orphan-3838"))
+"""
+
+
+async def test_a_gateway_that_is_killed_leaves_neither_a_command_nor_its_copy(repo: Path, tmp_path: Path) -> None:
+    spare = tmp_path / "tmp"
+    spare.mkdir()
+    env = {**os.environ, "TMPDIR": str(spare)}
+    gateway = await asyncio.create_subprocess_exec(PYTHON, "-c", KILLED, str(repo), env=env, cwd=ROOT)
+    with anyio.fail_after(60):
+        while len(left_of("600)  # orphan-3838")) < 3:  # the gateway itself, the warden, the command
+            await anyio.sleep(0.05)
+        gateway.kill()
+        await gateway.wait()
+        while left_of("orphan-3838") or any(spare.iterdir()):
+            await anyio.sleep(0.05)
+
+
 async def test_a_fork_bomb_is_bounded_and_ended(repo: Path) -> None:
     place = FolderPlace("repo", repo, limits=Limits(processes=40))
     bomb = "import os\nwhile True:\n  os.fork()  # bomb-9119"
@@ -261,6 +289,30 @@ async def test_the_processor_time_of_each_process_is_bounded(repo: Path) -> None
     """A process that has got away from its time, if nothing else ends it, runs out of that."""
     answer = await python(repo, "import resource; print(resource.getrlimit(resource.RLIMIT_CPU))", timeout_s=7)
     assert seen(answer)["output"] == "(8, 8)\n"
+
+
+async def test_what_is_beside_a_copy_keeps_its_rights(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the copy is gone before we come to remove it, as after a timeout."""
+    spare = tmp_path / "tmp"
+    spare.mkdir(mode=0o755)
+    monkeypatch.setattr(tempfile, "tempdir", str(spare))
+    for code, timeout_s in (("import time; time.sleep(600)", 1.0), ("import shutil; shutil.rmtree('..')", 30.0)):
+        _ = await python(repo, code, timeout_s=timeout_s)
+        assert spare.stat().st_mode & 0o777 == 0o755
+        assert [*spare.iterdir()] == []
+
+
+async def test_a_copy_that_became_a_link_leads_to_nothing_of_others(repo: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    (victim / "inner").mkdir(parents=True, mode=0o755)
+    code = f"import os; box = os.path.dirname(os.getcwd()); os.rename(box, box + '-'); os.symlink({str(victim)!r}, box)"
+    answer = await python(repo, f"{code}; print(box)")
+    assert (victim / "inner").stat().st_mode & 0o777 == 0o755
+    box = Path(seen(answer)["output"].strip())
+    assert not box.is_symlink()
+    shutil.rmtree(f"{box}-")
 
 
 async def test_what_it_leaves_without_rights_is_removed(repo: Path) -> None:

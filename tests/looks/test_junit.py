@@ -66,6 +66,12 @@ def test_what_is_no_plain_report_is_none(body: bytes) -> None:
     assert report_of(body) is None
 
 
+def test_a_name_is_one_line_whatever_it_says() -> None:
+    told = report_of(b'<testsuite><testcase name="a&#10;`b`&#x202e;"><error/></testcase></testsuite>')
+    assert told is not None
+    assert told["failed"] == ["a??b??"]
+
+
 def test_names_are_bounded() -> None:
     one = f'<testcase name="{"x" * 5000}%05d"><failure/></testcase>'
     many = "".join(f'<testcase name="{at:05}"><failure/></testcase>' for at in range(MAX_NAMES + 5))
