@@ -1,6 +1,7 @@
 """Places: named in a configuration or by an option, never in a policy, which is refused where it names none."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.app import plan_of
+from gateway.kernel.analysis import findings
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.outbound.looks import DatabasePlace, FolderPlace, Limits, Place, UrlPlace, misplaced, place_of
 from gateway.outbound.policy_files import PolicyProblems, load_policy
@@ -191,3 +193,18 @@ async def test_a_changed_policy_that_looks_nowhere_is_not_taken(tmp_path: Path) 
     await reload.take()
     assert loaded.in_force() == before
     assert "this gateway has no place `shpo`" in reload.trouble[0]
+
+
+def test_the_examples_of_the_documentation_can_be_used(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "verifiers.md").read_text()
+    blocks = dict(re.findall(r"```yaml\n# (\S+)\n(.*?)```", page, re.DOTALL))
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "reviewed").mkdir()
+    (tmp_path / "policies" / "shop.yaml").write_text(blocks["policies/shop.yaml"])
+    (tmp_path / "gateway.yaml").write_text(blocks["gateway.yaml"].replace("/srv/reviewed", "reviewed"))
+    environ = {**ENVIRON, "PATH": "/bin", "API_KEY": "k", "ORDERS_DB": "sqlite:///a.db", "BANK_TOKEN": "t"}
+    plan = plan_of(load_settings(tmp_path / "gateway.yaml", environ))
+    assert set(plan.places) == {"repo", "reviewed", "orders", "bank"}
+    assert set(plan.policies["shop"].verifiers) == {"tests", "paid", "stored", "written", "sent"}
+    assert [one.code for one in findings(plan.policies["shop"]) if one.severity == "error"] == []
