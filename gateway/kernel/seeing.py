@@ -17,8 +17,8 @@ Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
 Said: TypeAlias = tuple[Verdict, str]
 """A verdict, and how it goes on after the verifier's name."""
 
-SHOWN = 3
-"""Tests that failed and are named in one sentence."""
+SHOWN, MAX_SHOWN = 3, 100
+"""Tests that failed and are named in one sentence, and characters of each."""
 
 _JUNIT = closed(
     {
@@ -158,7 +158,7 @@ def _of_report(way: CommandLook, report: Any) -> Said | None:
     wrong = report["failures"] + report["errors"]
     if not wrong:
         return None
-    shown = ", ".join(f"`{name}`" for name in report["failed"][:SHOWN])
+    shown = ", ".join(f"`{name[:MAX_SHOWN]}`" for name in report["failed"][:SHOWN])
     more = f" and {wrong - SHOWN} more" if wrong > SHOWN else ""
     return "fail", f"found that {wrong} of {ran} tests failed: {shown}{more}"
 

@@ -48,5 +48,7 @@ def _name(element: Element) -> str:
 
 
 def _shown(case: Element) -> str:
+    """On one line, whatever whoever named it had in mind."""
     names = [case.get("classname"), case.get("name")]
-    return "::".join(one for one in names if one)[:MAX_NAME]
+    shown = "::".join(one for one in names if one)[:MAX_NAME]
+    return "".join(char if char.isprintable() and char != "`" else "?" for char in shown)

@@ -2,18 +2,17 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, assert_never, cast
+from collections.abc import Mapping
+from typing import Any, assert_never, cast
 
 from gateway.model.policy import CommandLook, FileLook, HttpLook, SqlLook, Way
 from gateway.outbound.ledger.postgres.address import is_postgres
 from gateway.outbound.looks import sqlite
+from gateway.outbound.looks.ends import to_its_end
 from gateway.outbound.looks.faults import CannotLook, discreet
 from gateway.outbound.looks.files import look_at
 from gateway.outbound.looks.places import DatabasePlace, FolderPlace, Place, UrlPlace, misplaced
 from gateway.ports import Answer, Look, NotSent, Silence, ToolResult
-
-T = TypeVar("T")
 
 TOGETHER = 4
 """Commands that run at the same time; others wait for their turn, and their time runs."""
@@ -79,15 +78,5 @@ async def _queried(way: SqlLook, asked: Look, place: DatabasePlace) -> dict[str,
 
         return await postgres.query(place, way.query, values, asked.timeout_s)
     called_off = threading.Event()
-    return await _in_a_thread(lambda: sqlite.query(place, way.query, values, called_off), called_off)
-
-
-async def _in_a_thread(work: Callable[[], T], called_off: threading.Event) -> T:
-    """What the work gives; whoever cancels this waits until it has heeded that it was called off."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        called_off.set()
-        await asyncio.wait({task})
-        raise
+    work = asyncio.to_thread(sqlite.query, place, way.query, values, called_off)
+    return await to_its_end(work, called_off.set)

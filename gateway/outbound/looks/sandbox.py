@@ -12,21 +12,20 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from gateway.model.canonical import NotStrictJson, parse
 from gateway.model.policy import CommandLook
 from gateway.outbound.looks import junit, warden
+from gateway.outbound.looks.ends import to_its_end
 from gateway.outbound.looks.faults import CannotLook
 from gateway.outbound.looks.folders import copy, digest_of, lay_over, listed, opened_file, room_of
 from gateway.outbound.looks.output import Kept
 from gateway.outbound.looks.places import FolderPlace
-
-T = TypeVar("T")
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where programs are looked for, if the place does not say."""
@@ -86,21 +85,11 @@ async def run(look: CommandLook, place: FolderPlace, trusted: FolderPlace | None
                 seen["json"] = parse(out.text())
         return seen
     finally:
-        await _to_its_end(asyncio.to_thread(_remove, made))
+        await to_its_end(asyncio.to_thread(_remove, made))
 
 
 def _made() -> Path:
     return Path(tempfile.mkdtemp(prefix="counterfoil-look-")).resolve()
-
-
-async def _to_its_end(work: Awaitable[T]) -> T:
-    """What the work gives; a cancellation waits for it."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
 
 
 # --- before ---------------------------------------------------------------------------------------------------------
@@ -127,13 +116,7 @@ async def _prepared(look: CommandLook, place: FolderPlace, trusted: FolderPlace 
             _make_way(sandbox.work, look.junit)
         return revision
 
-    task = asyncio.ensure_future(asyncio.to_thread(prepare))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        room.called_off.set()
-        await asyncio.wait({task})
-        raise
+    return await to_its_end(asyncio.to_thread(prepare), room.called_off.set)
 
 
 def _make_way(work: Path, path: str) -> None:
@@ -157,8 +140,26 @@ async def _carried_out(
     look: CommandLook, place: FolderPlace, sandbox: Sandbox, timeout_s: float
 ) -> tuple[Kept, Kept, Mapping[str, Any]]:
     reading, told = os.pipe()
+    os.set_blocking(reading, False)
+    with os.fdopen(reading, "rb") as pipe:
+        try:
+            process = await _started(look, place, sandbox, told, timeout_s)
+        finally:
+            os.close(told)
+        out, err = Kept(), Kept()
+        try:
+            await asyncio.gather(_read(process.stdout, out), _read(process.stderr, err))
+            await process.wait()
+        finally:
+            await to_its_end(_ended(process))
+        return out, err, _became(pipe.read(_MAX_TOLD) or b"", place)
+
+
+async def _started(
+    look: CommandLook, place: FolderPlace, sandbox: Sandbox, told: int, timeout_s: float
+) -> asyncio.subprocess.Process:
     try:
-        process = await asyncio.create_subprocess_exec(
+        return await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
             "-S",
@@ -173,19 +174,7 @@ async def _carried_out(
             start_new_session=True,
         )
     except OSError as error:
-        os.close(reading)
         raise CannotLook(f"no process can be started: {(error.strerror or 'it fails').lower()}") from None
-    finally:
-        os.close(told)
-    out, err = Kept(), Kept()
-    try:
-        await asyncio.gather(_read(process.stdout, out), _read(process.stderr, err))
-        await process.wait()
-    finally:
-        await _to_its_end(_ended(process))
-        with os.fdopen(reading, "rb") as pipe:
-            became = pipe.read(_MAX_TOLD)
-    return out, err, _became(became, place)
 
 
 async def _read(stream: asyncio.StreamReader | None, into: Kept) -> None:
@@ -221,6 +210,7 @@ def _orders(look: CommandLook, place: FolderPlace, sandbox: Sandbox, told: int, 
     limits = place.limits
     return {
         "argv": [*(_placed(word, sandbox) for word in place.wrapper), *look.run],
+        "root": str(sandbox.root),
         "cwd": str(sandbox.work),
         "told": told,
         "cpu_s": int(timeout_s) + 1,
@@ -276,15 +266,16 @@ def _report(work: Path, path: str) -> dict[str, Any] | None:
 
 
 def _remove(made: Path) -> None:
-    """Nothing is left of it, whatever rights it was given."""
-
-    def again(function: Callable[[str], object], path: str, _: Sequence[Any]) -> None:
-        with suppress(OSError):
-            Path(path).parent.chmod(0o700)
-            Path(path).chmod(0o700, follow_symlinks=False)
-        with suppress(OSError, NotImplementedError):
-            function(path)
-
-    shutil.rmtree(made, onerror=again)
-    if made.exists():
-        shutil.rmtree(made, ignore_errors=True)  # folders that could not be listed can be now
+    """Nothing is left of it, whatever rights the command gave to its folders."""
+    # INVARIANT: only what is in it is touched. It may be gone already, or a link by now to what is not ours.
+    if made.is_symlink():
+        made.unlink()
+        return
+    with suppress(OSError):
+        made.chmod(0o700)
+    for at, folders, _ in os.walk(made):
+        for one in (Path(at, name) for name in folders):
+            if not one.is_symlink():
+                with suppress(OSError):
+                    one.chmod(0o700)
+    shutil.rmtree(made, ignore_errors=True)

@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import sys
 import time
@@ -23,6 +24,7 @@ LOOK_S = 0.05
 END_S = 3.0
 """Within which everything must be gone; only what has become another user can outlive it."""
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _NICE = 5
 """The command is less urgent than whoever must be able to end it."""
@@ -36,7 +38,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.set_inheritable(told["told"], False)  # noqa: FBT003 - its signature
-    _adopt()
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     failed, says = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -47,6 +49,8 @@ def main() -> int:
     with os.fdopen(failed, "rb") as pipe:
         reason = pipe.read().decode()
     left = not _end(pid)
+    if not became:
+        shutil.rmtree(told["root"], ignore_errors=True)  # whoever called it off may be dead
     _tell(told["told"], {"failed": reason} if reason else {**became, "left": left})
     return 0
 
@@ -56,10 +60,10 @@ def _tell(out: int, became: dict[str, Any]) -> None:
         pipe.write(json.dumps(became).encode())
 
 
-def _adopt() -> None:
-    """Whatever loses its parent among our descendants becomes our child, where there is such a thing."""
+def _prctl(option: int, value: int) -> None:
+    """Where there is such a thing; elsewhere only what stays in the command's own group is sure to end."""
     if sys.platform == "linux":
-        _ = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        _ = ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -67,6 +71,7 @@ def _adopt() -> None:
 
 def _become(told: dict[str, Any], says: int) -> NoReturn:
     try:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
