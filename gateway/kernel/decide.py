@@ -271,7 +271,7 @@ def _asked_alike(case: Case) -> Digest | None:
     """What the call has in common with others that differ in noise alone, where policy looks for circles."""
     if case.rules.policy.stops.repeated_state is None:
         return None
-    noise = noise_of(case.rules, case.ruled)
+    noise = noise_of(case.rules, case.ruled, case.proposal.tool)
     return asked_alike(case.proposal.arguments, noise, case.observed.salt) if noise else None
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import repeat
 from typing import Any, TypeAlias, assert_never
 
+from gateway.kernel.globs import names
 from gateway.kernel.rules import Ruled, Rules
 from gateway.model.canonical import Digest, NotStrictJson, digest, digest_bytes, parse
 from gateway.model.run import Attempt
@@ -13,11 +14,12 @@ Noise: TypeAlias = frozenset[tuple[str, ...]]
 """Names, each with those that it is within."""
 
 
-def noise_of(rules: Rules, ruled: Ruled | None) -> Noise:
-    """What tells no step of this tool from another; None for a tool that nobody offers."""
+def noise_of(rules: Rules, ruled: Ruled | None, name: str) -> Noise:
+    """What tells no step of the tool of that name from another; `ruled` is None where nobody offers it."""
     if ruled is not None:
         return ruled.once("noise", lambda: _noise(rules, ruled.registered.rule.noise))
-    return rules.once("noise", lambda: _noise(rules, ()))
+    own = (rule.noise for pattern, rule in rules.policy.tools.items() if names(pattern, name))
+    return _noise(rules, next(own, ()))
 
 
 def _noise(rules: Rules, own: Iterable[str]) -> Noise:
@@ -69,7 +71,7 @@ def step_alike(
         return None
     if ruled.registered.rule.poll and isinstance(answer, ToolResult) and payload.get("isError") is not True:
         return None
-    noise, intent = noise_of(rules, ruled), attempt.intent
+    noise, intent = noise_of(rules, ruled, attempt.intent.tool), attempt.intent
     if not noise and "_meta" not in payload:
         return digest_bytes(f"{intent.tool}\0{intent.arguments}\0{result}".encode(), salt)
     asked = asked_alike(arguments, noise, salt) or intent.arguments

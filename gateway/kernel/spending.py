@@ -352,13 +352,18 @@ def _ask(case: Case, transition: Transition, action: Digest) -> Step:
         return Ask(transition, action)  # nobody is asked
     limit, spent, one = case.rules.policy.budgets.reviews, case.run.spent.reviews, Charge(reviews=1)
     if limit is not None and spent >= limit and not case.observes(None):
-        return Refuse(
-            f"a person must agree, and the budget of {limit} reviews is used up",
-            rule="budgets.reviews",
-            inputs={"action": action, "reviews": spent},
-        )
+        return _no_review_left(case, limit, {"action": action, "reviews": spent})
     for shared, account in case.accounts:
         for over in _overdrawn(case, shared, _levels(case, account), one):
             if over.mode != "observe":
                 return over
     return Ask(transition, action, reservations(case, one))
+
+
+def _no_review_left(case: Case, limit: int, inputs: Mapping[str, Any]) -> Refuse:
+    """It ends the run, unless a person was asked something that the run may still do."""
+    reason = f"a person must agree, and the budget of {limit} reviews is used up"
+    asked = (one for one in case.run.approvals.values() if one.used_by is None and case.now < one.expires_at)
+    if case.proposal.compensates is not None or any(one.decision != "rejected" for one in asked):
+        return Refuse(reason, rule="budgets.reviews", inputs=inputs)
+    return _over(case, "budgets.reviews", reason, inputs)

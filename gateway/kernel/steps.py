@@ -38,6 +38,9 @@ MAX_STEPS = 256
 was forgotten is new when it comes again, so that a circle of more steps is not seen."""
 
 
+_NONE: "HashTrieMap[str, Seen]" = HashTrieMap()
+
+
 def refused(steps: Steps, event: Denied, seq: int) -> Steps:
     """After a call was refused, at that place of the run."""
     by = event.checks[-1].check if event.checks else ""
@@ -85,8 +88,8 @@ def _stepped(steps: Steps, kind: Kind, seq: int, *what: str) -> Steps:
         steps = _news(steps, kind, seq)
     times = before.times + 1 if before is not None and before.seq >= _since(steps, kind) else 1
     young, old = steps.young, steps.old
-    if len(young) >= MAX_STEPS:
-        young, old = HashTrieMap[str, Seen](), young
+    if len(young) >= MAX_STEPS and step not in young:
+        young, old = _NONE, young
     peaks = _peaks(steps, Peak(kind, step, times, seq))
     return Steps(young.insert(step, Seen(times, seq)), old, peaks, steps.since)
 

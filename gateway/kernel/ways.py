@@ -9,10 +9,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from gateway.kernel.analysis.quickest import against_all, sources
 from gateway.kernel.analysis.walk import price, set_aside
 from gateway.kernel.globs import names
 from gateway.kernel.rules import Rules, held_by
-from gateway.kernel.soonest import against_all, facts_of, sources, too_late
+from gateway.kernel.soonest import facts_of, too_late
 from gateway.model.event_parts import Lack as Lack
 from gateway.model.events import Effect
 from gateway.model.policy import Policy, ProbeCall, ToolRule, Transition, Verifier

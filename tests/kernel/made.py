@@ -18,6 +18,7 @@ from gateway.kernel.moves import NEXT_ATTEMPT
 from gateway.kernel.owing import follows
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
+from gateway.kernel.ways import offered_by
 from gateway.model.canonical import digest
 from gateway.model.events import (
     AttemptAbandoned,
@@ -142,6 +143,9 @@ TOOL = few(
     cost=st.sampled_from([0.0, 0.5]),
     result_tokens=st.integers(0, 200),
     data_class=st.just("internal"),
+    noise=st.just(["to"]),
+    poll=st.booleans(),
+    takes_s=st.sampled_from([0.0, 30.0]),
 )
 
 
@@ -164,11 +168,12 @@ def policies(
         "stops": draw(
             few(
                 deadline_s=st.just(1000.0),
-                repeated_state=st.just({"after": 2}),
+                repeated_state=st.sampled_from([{"after": 2}, {"after": 2, "reads": 2, "noise": ["n"]}]),
+                infeasible=st.sampled_from(["declared", "computed", "never"]),
                 final_denials=some(("phase", "authority", "conditions", "preconditions", "tool"), 5),
             )
         ),
-        "success": draw(st.sampled_from([None, {"evidence": ["t"]}])),
+        "success": draw(st.sampled_from([None, {"evidence": ["t"]}, {"evidence": ["t"], "phase": "two"}])),
         "values": {"known": ["x", "y"]},
     }
 
@@ -203,6 +208,7 @@ class Seen:
     parent: Literal["running", "over"] = "running"
     held: Tracked | None = None
     tools: Mapping[str, Tool] = field(default_factory=lambda: TOOLS)
+    """All that is offered."""
 
 
 def seen(most: int = 6) -> st.SearchStrategy[Seen]:
@@ -218,8 +224,8 @@ def seen(most: int = 6) -> st.SearchStrategy[Seen]:
     )
 
 
-MOST_ROUNDS = 4
-"""One for a parent, one for accounts, one for probes; the last decides."""
+MOST_ROUNDS = 5
+"""One for a parent, one for accounts, one for probes, one for what is offered; the last decides."""
 
 
 def judge(run: Run, proposed: Proposal, rules: Rules, told: Seen, at: float) -> Verdict:
@@ -236,6 +242,8 @@ def judge(run: Run, proposed: Proposal, rules: Rules, told: Seen, at: float) -> 
         if found.accounts:
             levels = {(account, unit): level for account in found.accounts for unit, level in told.levels.items()}
             observed = replace(observed, levels=looked_at(found.accounts, levels))
+        if found.offered:
+            observed = replace(observed, offered=offered_by(rules, told.tools.values(), complete=True))
         probed = Probed(told.probes, "looked", utc(at))
         observed = replace(observed, probes={**observed.probes, **dict.fromkeys(found.probes, probed)})
     raise AssertionError("decide asks for ever")
@@ -262,7 +270,8 @@ def happens(attempt: Attempt, kind: str, size: int, at: float) -> Event:
     one, why = attempt.id, "so"
     made: dict[str, Callable[[], Event]] = {
         "receipt.recorded": lambda: ReceiptRecorded(
-            attempt=one, answer="result", is_error=size % 2 == 1, result=digest(size, b""), size_bytes=size
+            attempt=one, answer="result", is_error=size % 2 == 1, result=digest(size, b""), size_bytes=size,
+            alike=digest(size % 3, b"") if size % 5 else None
         ),
         "attempt.unsent": lambda: AttemptUnsent(attempt=one, reason=why),
         "attempt.suspended": lambda: AttemptSuspended(

@@ -60,6 +60,13 @@ def test_a_text_of_before_is_read_with_the_meaning_that_it_had() -> None:
     assert policy.transitions[1].approval is None
 
 
+def test_what_succeeded_was_no_repetition_before() -> None:
+    limits = Policy.model_validate(newer(before())).stops.repeated_state
+    assert limits is not None
+    assert (limits.after, limits.reads) == (3, None)
+    assert Policy.model_validate(newer({**before(), "stops": {}})).stops.repeated_state is None
+
+
 @pytest.mark.parametrize("pattern", ["pay", "p*"])
 def test_a_tool_that_was_pinned_stays_so(pattern: str) -> None:
     text = before(pin="c1:" + "0" * 64)
@@ -71,7 +78,8 @@ def test_a_tool_that_was_pinned_stays_so(pattern: str) -> None:
 def test_a_text_of_now_stays_as_it_is() -> None:
     rule = {"name": "t", "tools": ["*"], "approval": {"self_review": False}}
     tool = {"effect": "write", "idempotency": {"kind": "none"}}
-    policy = Policy.model_validate({"workflow": "w", "transitions": [rule], "tools": {"pay": tool}})
+    stops: dict[str, Any] = {"repeated_state": {}}
+    policy = Policy.model_validate({"workflow": "w", "transitions": [rule], "tools": {"pay": tool}, "stops": stops})
     text = policy.model_dump(mode="json", by_alias=True)
     assert newer(text) == text
 

@@ -6,6 +6,7 @@ from gateway.kernel.analysis.expressions import read_from
 from gateway.kernel.analysis.facts import ALL_EFFECTS, Facts
 from gateway.kernel.analysis.found import Found, listed
 from gateway.kernel.analysis.patterns import any_meets, covering
+from gateway.kernel.analysis.quickest import quickest
 from gateway.kernel.analysis.walk import cheapest, price, set_aside
 from gateway.model.events import Effect
 from gateway.model.flaws import EXPRESSIONS, FORMULAS, Place, texts
@@ -157,6 +158,14 @@ def stops(facts: Facts) -> Iterator[Found]:
             "leave one of them out, or let the deadline come first",
             related=(("budgets", "elapsed_s"),),
         )
+    yield from _hasty(facts)
+    if policy.stops.infeasible == "computed" and policy.success is None:
+        yield Found(
+            "infeasible-idle",
+            ("stops", "infeasible"),
+            "no run is ever found to be infeasible: the policy does not say what success is",
+            "say under `success` what a run is to reach, or remove it",
+        )
     repeated, calls = policy.stops.repeated_state, policy.budgets.calls
     if repeated is not None and calls is not None and repeated.after > calls:
         yield Found(
@@ -174,6 +183,40 @@ def stops(facts: Facts) -> Iterator[Found]:
                 ("stops", "final_denials", at),
                 f"the check `{check}` never refuses: {why}",
                 "remove it",
+            )
+
+
+def _hasty(facts: Facts) -> Iterator[Found]:
+    """Limits of time within which no run can succeed, and calls that are given up before they can."""
+    policy, least_s = facts.policy, quickest(facts, facts.policy.initial, frozenset(), None)
+    limits: dict[Place, float | None] = {
+        ("stops", "deadline_s"): policy.stops.deadline_s,
+        ("budgets", "elapsed_s"): policy.budgets.elapsed_s,
+    }
+    for place, limit_s in limits.items():
+        if limit_s is not None and least_s is not None and least_s > limit_s:
+            yield Found(
+                "deadline-below-success",
+                place,
+                f"the quickest way to success takes {least_s:g} s, and a run has {limit_s:g} s",
+                "give it more time, or correct what tools, transitions and verifiers say under `takes_s`",
+            )
+    told: list[tuple[Place, str, float, float]] = [
+        *((("tools", name, "takes_s"), name, rule.takes_s, rule.timeout_s) for name, rule in policy.tools.items()),
+        *((("verifiers", name, "takes_s"), name, one.takes_s, one.timeout_s) for name, one in policy.verifiers.items()),
+        *(
+            (("transitions", at, "takes_s"), one.name, one.takes_s, one.timeout_s)
+            for at, one in enumerate(policy.transitions)
+            if one.takes_s is not None and one.timeout_s is not None
+        ),
+    ]
+    for place, name, takes_s, timeout_s in told:
+        if takes_s > timeout_s:
+            yield Found(
+                "takes-beyond-timeout",
+                place,
+                f"`{name}` takes {takes_s:g} s at the least, and is given up after {timeout_s:g} s",
+                "raise `timeout_s`, or lower `takes_s`",
             )
 
 

@@ -149,6 +149,14 @@ def pins(facts: Facts) -> Iterator[Found]:
                     f"`{name}` is withheld, for it is not pinned",
                     "pin it with `counterfoil pin`, or say `unpinned: allow`",
                 )
+    for name, verifier in policy.verifiers.items():
+        if verifier.probe.tool not in policy.pins:
+            yield Found(
+                "tool-unpinned",
+                ("verifiers", name, "probe", "tool"),
+                f"`{name}` never checks anything: `{verifier.probe.tool}` is withheld, for it is not pinned",
+                "pin it with `counterfoil pin`, or say `unpinned: allow`",
+            )
 
 
 def grants(facts: Facts) -> Iterator[Found]:

@@ -19,6 +19,10 @@ def newer(text: Any) -> Any:
         _tools(said)
     if isinstance(said.get("transitions"), list):
         said["transitions"] = [_transition(one) for one in said["transitions"]]
+    stops = said.get("stops")
+    if isinstance(stops, Mapping) and isinstance(stops.get("repeated_state"), Mapping):
+        # Before there was `reads`, what succeeded was no repetition.
+        said["stops"] = {**stops, "repeated_state": {"reads": None, **stops["repeated_state"]}}
     return said
 
 

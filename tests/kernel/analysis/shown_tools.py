@@ -1,10 +1,21 @@
 """Mistakes in the registry, budgets, stops and cases, each with what is right a word away."""
 
+from typing import Any
+
 from gateway.kernel.registry import pin
 from tests.kernel.analysis.shown_rules import Shown
 from tests.kernel.analysis.written import QUIET, rule, verifier
 
 PIN = {"digest": pin({"name": "see"}), "definition": {"name": "see"}}
+
+PINNED = {name: {"digest": pin({"name": name}), "definition": {"name": name}} for name in ("do", "look")}
+PROVEN: dict[str, Any] = {
+    "phases": {"open": {}, "done": {}},
+    "verifiers": {"v": verifier(takes_s=10)},
+    "transitions": [rule("x", verify="v", to="done")],
+    "success": {"evidence": ["v"], "phase": "done"},
+}
+"""A way to success of ten seconds and the tool's own."""
 
 TOOLS: list[Shown] = [
     # --- tools
@@ -176,6 +187,48 @@ TOOLS: list[Shown] = [
         ("budgets", "tokens"),
         {"budgets": {"tokens": 100}},
         {"budgets": {"tokens": 100}, "tools": {"do": {"result_tokens": 100}}},
+    ),
+    (
+        "deadline-below-success",
+        ("stops", "deadline_s"),
+        PROVEN | {"tools": {"do": {"takes_s": 50}}, "stops": {"deadline_s": 59}},
+        PROVEN | {"tools": {"do": {"takes_s": 49}}, "stops": {"deadline_s": 59}},
+    ),
+    (
+        "deadline-below-success",
+        ("budgets", "elapsed_s"),
+        PROVEN | {"budgets": {"elapsed_s": 9}},
+        PROVEN | {"budgets": {"elapsed_s": 10}},
+    ),
+    (
+        "takes-beyond-timeout",
+        ("tools", "do", "takes_s"),
+        {"tools": {"do": {"takes_s": 61}}},
+        {"tools": {"do": {"takes_s": 60}}},
+    ),
+    (
+        "takes-beyond-timeout",
+        ("verifiers", "v", "takes_s"),
+        PROVEN | {"verifiers": {"v": verifier(takes_s=10, timeout_s=9)}},
+        PROVEN | {"verifiers": {"v": verifier(takes_s=10, timeout_s=10)}},
+    ),
+    (
+        "takes-beyond-timeout",
+        ("transitions", 0, "takes_s"),
+        {"transitions": [rule("x", takes_s=5, timeout_s=4)]},
+        {"transitions": [rule("x", takes_s=4, timeout_s=4)]},
+    ),
+    (
+        "infeasible-idle",
+        ("stops", "infeasible"),
+        {"stops": {"infeasible": "computed"}},
+        PROVEN | {"stops": {"infeasible": "computed"}},
+    ),
+    (
+        "tool-unpinned",
+        ("verifiers", "v", "probe", "tool"),
+        PROVEN | {"unpinned": "withhold", "pins": {"do": PINNED["do"]}},
+        PROVEN | {"unpinned": "withhold", "pins": PINNED},
     ),
     (
         "deadline-idle",
