@@ -10,8 +10,10 @@ from rich.panel import Panel
 from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
+from gateway.cli.packets import found, print_one
 from gateway.cli.plain import ago, cut, plain_table, visible
 from gateway.kernel.approve import NotAwaiting, answer, pending
+from gateway.kernel.packet import standing
 from gateway.model.canonical import parse
 from gateway.model.events import ApprovalRequested
 from gateway.model.record import utc
@@ -63,15 +65,11 @@ def list_(
 
 @app.command()
 def show(approval: ID, ledger: LedgerOption = None, as_json: AS_JSON = False) -> None:
-    """The whole action that is asked about."""
-    found = with_ledger(ledger, lambda opened: _find(opened, approval))
-    if found is None:
+    """The whole action that is asked about, as `packet` shows it."""
+    one = with_ledger(ledger, lambda opened: found(opened, approval))
+    if one is None or one.about != "approval":
         fail(f"no approval `{approval}` is in this ledger; `counterfoil approvals list --all` names them")
-    row = found[0]
-    if as_json:
-        typer.echo(json.dumps(row, ensure_ascii=False))
-        return
-    _print(row)
+    print_one(one, as_markdown=False, plain=as_json)
 
 
 @app.command()
@@ -169,7 +167,7 @@ async def _row(ledger: Ledger, written: Book, run: Run, approval: Approval, even
     body = await ledger.payload(event.arguments)
     return {
         "approval": approval.id,
-        "state": _state(run, approval, written.clock.now()),
+        "state": standing(run, approval, utc(written.clock.now())),
         "asked": approval.requested_at.isoformat(timespec="seconds"),
         "expires_at": approval.expires_at.isoformat(timespec="seconds"),
         "run": run.id,
@@ -183,13 +181,3 @@ async def _row(ledger: Ledger, written: Book, run: Run, approval: Approval, even
         "by": approval.by,
         "said": approval.reason,
     }
-
-
-def _state(run: Run, approval: Approval, now: float) -> str:
-    if approval.used_by is not None:
-        return f"used by {approval.used_by}"
-    if approval.decision is not None:
-        return approval.decision
-    if run.stopped is not None:
-        return "run over"
-    return "awaiting" if pending(approval, utc(now)) else "expired"

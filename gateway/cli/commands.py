@@ -14,6 +14,7 @@ from gateway.cli.fronts import serve, wrap
 from gateway.cli.init import init
 from gateway.cli.keygen import keygen
 from gateway.cli.looking import WithServer
+from gateway.cli.packets import packet
 from gateway.cli.pin import pin
 from gateway.cli.reconcile import reconcile
 from gateway.cli.registry import registry
@@ -56,6 +57,7 @@ app.command(cls=WithServer)(pin)
 app.command()(explain)
 app.command()(runs)
 app.command()(show)
+app.command()(packet)
 app.command()(reconcile)
 app.command()(resolve)
 app.command()(verify)

@@ -3,56 +3,192 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+from rich.text import Text
+
+from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
 from gateway.cli.plain import visible
-from gateway.kernel.packet import Packet
+from gateway.kernel.reduce import CorruptLedger
+from gateway.model.packet import Packet
+from gateway.model.status import Eligible, PlanTold
+from gateway.ports import Ledger
+from gateway.runtime.packets import Packets
 
 
-def as_json(packet: Packet) -> dict[str, Any]:
+def packet(
+    name: Annotated[str, typer.Argument(metavar="RUN|ATTEMPT|APPROVAL", help="What a person is asked about.")],
+    ledger: LedgerOption = None,
+    json_: Annotated[bool, typer.Option("--json", help="Plain JSON.")] = False,
+    markdown_: Annotated[bool, typer.Option("--markdown", help="For a ticket.")] = False,
+) -> None:
+    """All that a person needs to decide, without the transcript, and the commands that answer."""
+    one = with_ledger(ledger, lambda opened: found(opened, name))
+    if one is None:
+        fail(f"no run, attempt or approval `{name}` is in this ledger; `counterfoil runs` lists the runs")
+    print_one(one, as_markdown=markdown_, plain=json_)
+
+
+async def found(ledger: Ledger, name: str) -> Packet | None:
+    """The packet of that name."""
+    try:
+        return await Packets(await book(ledger)).of(name)
+    except CorruptLedger as error:
+        fail(f"the ledger is corrupt: {error}", code=2)
+
+
+def print_one(one: Packet, *, as_markdown: bool, plain: bool) -> None:
+    """The packet on standard output."""
+    if plain:
+        typer.echo(json.dumps(as_json(one)))  # ASCII: nothing in it can act on a terminal
+    elif as_markdown:
+        typer.echo(markdown(one), nl=False)
+    else:
+        console.print(_for_a_terminal(one))
+
+
+def as_json(one: Packet) -> dict[str, Any]:
     """Plain JSON values."""
-    told = asdict(packet) | {"charge": packet.charge.model_dump()}
-    for name in ("sent_at", "settles_at"):
-        told[name] = told[name].isoformat(timespec="seconds")
-    told["tried"] = [one | {"at": one["at"].isoformat(timespec="seconds")} for one in told["tried"]]
-    return told
+    return one.model_dump(mode="json")
 
 
-def facts(packet: Packet) -> Iterator[tuple[str, str]]:
+def facts(one: Packet) -> Iterator[tuple[str, str]]:
     """Label and value, in the order in which one wants to know; nothing in a value can act on a terminal."""
-    yield "tool", f"{visible(packet.tool)} on {visible(packet.upstream)}"
-    yield "run", f"{packet.run}, {packet.workflow}, phase {packet.phase}"
-    yield "asked by", visible(packet.principal)
-    if packet.goal:
-        yield "goal", visible(packet.goal)
-    yield "state", packet.state
-    yield "sent", packet.sent_at.isoformat(timespec="seconds")
-    yield "consequence", packet.consequence
-    charged = [f"{amount} {unit}" for unit, amount in packet.charge.model_dump().items() if amount]
-    yield "holds", ", ".join(charged) or "nothing"
-    for one in packet.tried:
-        yield "tried", f"{one.at.isoformat(timespec='seconds')} {visible(one.says)} ({one.record})"
-    if packet.waiting:
-        yield "waiting", f"{packet.waiting} equal calls were held"
-    yield "goes on", packet.goes_on
+    if one.tool is not None:
+        yield "tool", f"{visible(one.tool)} on {visible(one.upstream or '')}"
+    phase = f" ({visible(one.phase_says)})" if one.phase_says else ""
+    yield "run", f"{one.run}, {one.workflow}, phase {one.phase}{phase}"
+    yield "asked by", visible(one.principal)
+    if one.goal:
+        yield "goal", visible(one.goal)
+    yield "state", one.state
+    yield from _about_the_action(one)
+    for tried in one.tried:
+        yield "tried", f"{tried.at} {visible(tried.says)} ({tried.event})"
+    for other in one.others:
+        yield "other", f"{other.at} {visible(other.says)} ({other.event})"
+    if one.waiting:
+        yield "waiting", f"{one.waiting} equal calls were held"
+    if one.goes_on:
+        yield "goes on", visible(one.goes_on)
+    yield from _about_the_run(one)
 
 
-def arguments(packet: Packet) -> str:
+def _about_the_action(one: Packet) -> Iterator[tuple[str, str]]:
+    if one.reason:
+        yield "reason", visible(one.reason)
+    if one.transition:
+        yield "transition", one.transition
+    if one.sent_at:
+        yield ("asked" if one.about == "approval" else "sent"), one.sent_at
+    if one.expires_at:
+        yield "expires_at", one.expires_at
+    if one.consequence:
+        yield "consequence", visible(one.consequence)
+    if one.undoes:
+        yield "undoes", one.undoes
+    if one.about == "attempt":
+        charged = [f"{amount} {unit}" for unit, amount in one.charge.model_dump().items() if amount]
+        yield "holds", ", ".join(charged) or "nothing"
+    if one.action:
+        yield "action", one.action
+
+
+def _about_the_run(one: Packet) -> Iterator[tuple[str, str]]:
+    for held in one.evidence:
+        stale = "" if held.fresh else ", stale"
+        own = ", self-reported" if held.self_reported else ""
+        own += ", an opinion" if held.opinion else ""
+        told = f"{visible(held.verifier)}: {held.verdict.upper()}{stale}{own}: {visible(held.says)}"
+        yield "evidence", f"{told} ({held.event})"
+    for missing in one.missing:
+        yield "missing", f"{visible(missing.what)}: {visible(missing.says)}"
+    for failure in one.failures:
+        yield "failure", f"{visible(failure.verifier)} {visible(failure.signature or '')} ({failure.event})"
+    for way in one.alternatives:
+        yield "may still", visible(_way(way))
+    for barred in one.barred:
+        yield "may not", visible(f"{barred.transition}: lacks {', '.join(barred.lacking)}")
+    yield "spent", _amounts(one.spent)
+    if one.budget_left:
+        yield "left", _amounts(one.budget_left)
+
+
+def _way(way: Eligible) -> str:
+    more = f" and {way.more_tools} more" if way.more_tools else ""
+    needs = [*way.depends_on, *([] if way.approval == "no" else [f"a person agrees ({way.approval})"])]
+    needs += [f"too little {unit} is left" for unit in way.over_budget]
+    return f"{way.transition}: {', '.join(way.tools)}{more}" + (f"; if {'; '.join(needs)}" if needs else "")
+
+
+def _amounts(told: dict[str, float]) -> str:
+    return ", ".join(f"{amount:g} {unit}" for unit, amount in told.items())
+
+
+def believed(one: Packet) -> Iterator[tuple[str, str]]:
+    """As `facts`: what the agent says of its own work, which may be wrong."""
+    if one.plan is not None:
+        yield from _planned(one.plan)
+    for note in one.hypotheses:
+        about = f"{visible(note.about)}: " if note.about else ""
+        says = "(erased)" if note.says is None else visible(note.says)
+        yield "believes", f"{about}{says} (confidence {note.confidence:g}, from {', '.join(note.sources)})"
+
+
+def _planned(plan: PlanTold) -> Iterator[tuple[str, str]]:
+    said = plan.plan or {"objective": "(erased)"}
+    yield "plan", f"{visible(str(said.get('objective', '')))} ({plan.event}, revision {plan.revision})"
+    for name in ("steps", "irreversible_steps", "information_gaps", "stop_conditions"):
+        for line in said.get(name, ()):
+            yield name.replace("_", " "), visible(str(line))
+    for wrong in plan.invalidated:
+        assumed = f"it assumes `{visible(wrong.assumed)}`; " if wrong.assumed else ""
+        yield "contradicted", f"{assumed}{visible(wrong.says)} ({', '.join(wrong.because)})"
+
+
+UNPROVEN = "What the agent says of its own work; nobody has checked it"
+
+
+def arguments(one: Packet) -> str:
     """The arguments, indented, or that they are gone."""
-    if packet.arguments is None:
+    if one.arguments is None:
         return "(erased)"
-    return visible(json.dumps(packet.arguments, ensure_ascii=False, indent=2), keep="\n")
+    return visible(json.dumps(one.arguments, ensure_ascii=False, indent=2), keep="\n")
 
 
-def markdown(packet: Packet, settle: str) -> str:
-    """For a ticket; `settle` is the command up to the answer."""
-    lines = [f"# Did {_escaped(visible(packet.tool))} happen?", "", _escaped(visible(packet.question)), ""]
-    lines += [f"- **{label}**: {_escaped(value)}" for label, value in facts(packet)]
-    longest = max(map(len, re.findall("`+", arguments(packet))), default=0)
-    fence = "`" * max(3, longest + 1)
-    lines += ["", f"{fence}json", arguments(packet), fence, ""]
-    lines += [f"- `{settle} {one.says} --reason …`: {one.follows}" for one in packet.options]
+def _for_a_terminal(one: Packet) -> Text:
+    lines = Text()
+    for label, value in facts(one):
+        lines.append(f"{label:<13}", style="dim").append(value + "\n")
+    if said := list(believed(one)):
+        lines.append(f"\n{UNPROVEN}:\n", style="dim")
+        for label, value in said:
+            lines.append(f"{label:<19}", style="dim").append(value + "\n", style="italic")
+    if one.tool is not None:
+        lines.append("arguments\n", style="dim").append(arguments(one) + "\n")
+    lines.append("\n" + visible(one.question), style="bold")
+    for option in one.options:
+        lines.append(f"\n  {option.command}\n      {option.follows}")
+    return lines
+
+
+_TITLES = {"attempt": "Did {} happen?", "approval": "May {} be called?", "run": "What becomes of {}?"}
+
+
+def markdown(one: Packet) -> str:
+    """For a ticket."""
+    title = _TITLES[one.about].format(_escaped(visible(one.tool or one.run)))
+    lines = [f"# {title}", "", _escaped(visible(one.question)), ""]
+    lines += [f"- `{option.command}`: {_escaped(option.follows)}" for option in one.options]
+    lines += [""] if one.options else []
+    lines += [f"- **{label}**: {_escaped(value)}" for label, value in facts(one)]
+    if one.tool is not None:
+        longest = max(map(len, re.findall("`+", arguments(one))), default=0)
+        fence = "`" * max(3, longest + 1)
+        lines += ["", f"{fence}json", arguments(one), fence]
+    if said := list(believed(one)):
+        lines += ["", f"**{UNPROVEN}:**", "", *(f"- **{label}**: {_escaped(value)}" for label, value in said)]
     return "\n".join([*lines, ""])
 
 

@@ -13,19 +13,12 @@ import typer
 from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
-from gateway.cli.packets import arguments, as_json, facts, markdown
+from gateway.cli.packets import as_json, found, print_one
 from gateway.cli.plain import ago, plain_table, visible
-from gateway.kernel.packet import Packet, packet
 from gateway.kernel.reduce import CorruptLedger
-from gateway.kernel.registry import Registered, registered
-from gateway.model.record import Record, utc
-from gateway.model.run import Attempt, Run, Tracked
-from gateway.model.tool import Tool
+from gateway.model.packet import Packet
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
-from gateway.runtime.book import Book
-from gateway.runtime.explain import rules_in, stored_in
-
-UNSETTLED = ("open", "unverified", "unknown", "owed")
+from gateway.runtime.packets import UNSETTLED, Packets
 
 
 def reconcile(
@@ -47,45 +40,30 @@ def reconcile(
     if config is not None:
         _drive(config, seconds)
         return
-    packets = with_ledger(ledger, lambda opened: _packets(opened, attempt))
     if attempt is not None:
-        if not packets:
+        one = with_ledger(ledger, lambda opened: _one(opened, attempt))
+        if one is None:
             fail(f"no unsettled attempt `{attempt}` is in this ledger; `counterfoil reconcile` lists them")
-        _print_one(packets[0], f"counterfoil resolve {attempt}", as_markdown=markdown_, plain=json_)
-    elif json_:
-        typer.echo(json.dumps([as_json(one) for one in packets], ensure_ascii=False))
+        print_one(one, as_markdown=markdown_, plain=json_)
+        return
+    packets = with_ledger(ledger, _packets)
+    if json_:
+        typer.echo(json.dumps([as_json(one) for one in packets]))
     else:
         _print_all(packets)
 
 
-async def _packets(ledger: Ledger, wanted: str | None) -> list[Packet]:
-    written = await book(ledger)
-    found = [one for one in await ledger.tracked(states=UNSETTLED) if wanted in {None, one.attempt}]
-    records: dict[str, list[Record]] = {}
-    for name in dict.fromkeys(one.run for one in found):
-        records[name] = [record for record, _ in await ledger.read(name)]
-    return [await _packet(ledger, written, one, records[one.run]) for one in found]
-
-
-async def _packet(ledger: Ledger, written: Book, seen: Tracked, records: Sequence[Record]) -> Packet:
+async def _packets(ledger: Ledger) -> list[Packet]:
     try:
-        run = await written.state_of(seen.run)
+        return await Packets(await book(ledger)).unsettled()
     except CorruptLedger as error:
         fail(f"the ledger is corrupt: {error}", code=2)
-    attempt = run.attempts[seen.attempt]
-    known = await _known(ledger, run, attempt)
-    told = await stored_in(ledger, attempt.intent.arguments)
-    return packet(run, records, attempt, known, told, utc(written.clock.now()))
 
 
-async def _known(ledger: Ledger, run: Run, attempt: Attempt) -> Registered | None:
-    """The tool as the run's policy sees it, defined as it was when it was called."""
-    intent = attempt.intent
-    rules, definition = await rules_in(ledger, run.policy), await stored_in(ledger, intent.definition)
-    if rules is None:
-        return None
-    own_name = str((definition or {}).get("name", intent.tool))
-    return registered(Tool(intent.tool, intent.upstream or "", own_name, definition or {}), rules.policy)
+async def _one(ledger: Ledger, attempt: str) -> Packet | None:
+    """The packet of an attempt that is not settled."""
+    known = any(one.attempt == attempt for one in await ledger.tracked(states=UNSETTLED))
+    return await found(ledger, attempt) if known else None
 
 
 def _print_all(packets: Sequence[Packet]) -> None:
@@ -98,11 +76,11 @@ def _print_all(packets: Sequence[Packet]) -> None:
     table.add_column("tool, state", overflow="fold")
     table.add_column("what goes on", ratio=1, overflow="fold")
     for one in sorted(packets, key=lambda each: (not each.person, each.sent_at)):
-        what = Text(visible(one.tool), style="bold").append(f"\n{one.state}", style="not bold")
+        what = Text(visible(one.tool or ""), style="bold").append(f"\n{one.state}", style="not bold")
         last = f"\nlast: {visible(one.tried[-1].says)}" if one.tried else ""
         table.add_row(
             one.attempt,
-            ago(one.sent_at, datetime.now(UTC)),
+            ago(datetime.fromisoformat(one.sent_at or ""), datetime.now(UTC)),
             what,
             f"{'A PERSON MUST SAY' if one.person else one.goes_on}{last}",
             style="yellow" if one.person else "",
@@ -110,22 +88,6 @@ def _print_all(packets: Sequence[Packet]) -> None:
     console.print(table)
     if any(one.person for one in packets):
         console.print("`counterfoil reconcile ATTEMPT` has what is known of one; `counterfoil resolve` settles it.")
-
-
-def _print_one(one: Packet, settle: str, *, as_markdown: bool, plain: bool) -> None:
-    if plain:
-        typer.echo(json.dumps(as_json(one), ensure_ascii=False))
-        return
-    if as_markdown:
-        typer.echo(markdown(one, settle), nl=False)
-        return
-    lines = Text()
-    for label, value in facts(one):
-        lines.append(f"{label:<13}", style="dim").append(value + "\n")
-    lines.append("arguments\n", style="dim").append(arguments(one) + "\n\n").append(one.question, style="bold")
-    for option in one.options:
-        lines.append(f"\n  {settle} {option.says} --reason …\n      {option.follows}")
-    console.print(lines)
 
 
 def _drive(config: Path, seconds: float) -> None:
@@ -140,7 +102,7 @@ def _drive(config: Path, seconds: float) -> None:
             until = loop.time() + seconds
             while True:
                 _ = await gateway.recovery.sweep()
-                packets = await _packets(gateway.book.ledger, None)
+                packets = await _packets(gateway.book.ledger)
                 left = [one for one in packets if not one.person]
                 if not left or loop.time() >= until:
                     _print_all(packets)

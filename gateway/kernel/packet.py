@@ -1,122 +1,264 @@
-"""(a run's records, one unsettled attempt) -> all that a person needs to settle it, without the transcript. Pure."""
+"""(a run's records, what is asked about) -> all that a person needs to answer, without the transcript. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from gateway.kernel.approve import pending
+from gateway.kernel.left import charged
 from gateway.kernel.recover import honours_key, key_lives, query_of
 from gateway.kernel.registry import Registered
+from gateway.kernel.rules import Rules
+from gateway.kernel.status import Around, status
 from gateway.model.events import (
+    ApprovalRequested,
     AttemptQueried,
     AttemptResent,
     AttemptResumed,
     AttemptSuspended,
     AttemptUnknown,
-    Charge,
     Effect,
     Held,
+    Outcome,
     ReceiptRecorded,
 )
+from gateway.model.packet import Option, Packet, Tried
 from gateway.model.record import Record
-from gateway.model.run import Attempt, AttemptState, Run
+from gateway.model.run import Approval, Attempt, AttemptState, Run
+
+MAX_OTHERS = 10
+"""Other calls that are told of, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What was done about the attempt since it was sent."""
+class Asked:
+    """A run as its ledger has it, for whoever is asked about it."""
 
-    record: str
-    at: datetime
-    says: str
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """What a person may say, and what follows from it."""
-
-    says: str
-    follows: str
+    run: Run
+    records: Sequence[Record]
+    rules: Rules | None
+    """None where the ledger has no text of the policy that this version can read."""
+    around: Around
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Packet:
-    """One attempt that is not settled."""
+class Action:
+    """The call that is asked about."""
 
-    attempt: str
-    run: str
-    workflow: str
-    phase: str
-    goal: str
-    principal: str
-    tool: str
-    upstream: str
-    transition: str | None
+    known: Registered | None
+    """Its tool as the run's policy sees it; None where that cannot be told."""
     arguments: Mapping[str, Any] | None
     """None where they were erased."""
-    state: str
-    sent_at: datetime
-    settles_at: datetime
-    """From then on the upstream can no longer act on it."""
-    consequence: str
-    charge: Charge
-    """What it holds until it is settled."""
-    tried: tuple[Tried, ...]
-    waiting: int
-    """How many equal calls of this run were held because of it."""
-    goes_on: str
-    """What the gateways still do about it by themselves."""
-    person: bool
-    """Whether nothing but a person's word can settle it, as far as the policy says."""
-    question: str
-    options: tuple[Option, ...]
 
 
-def packet(
-    run: Run,
-    records: Sequence[Record],
-    attempt: Attempt,
-    known: Registered | None,
-    arguments: Mapping[str, Any] | None,
-    now: datetime,
-) -> Packet:
-    """The packet of that attempt; `known` is its tool as the run's policy sees it, None where that cannot be told."""
-    intent = attempt.intent
-    goes_on, person = _undoing(run, attempt) or _goes_on(attempt, known, now)
-    mine = [one for one in records if getattr(one.event, "attempt", None) == attempt.id]
+def of_run(asked: Asked) -> Packet:
+    """The packet of the whole run."""
+    run = asked.run
+    waiting = [one.id for one in run.approvals.values() if pending(one, asked.now)] if run.stopped is None else []
+    unknown = [one.id for one in run.unsettled.values() if one.state is AttemptState.UNKNOWN]
+    failed = sorted(name for name, one in run.undo.items() if one.state == "failed")
+    asks = [*sorted(waiting), *sorted(unknown), *failed]
+    options = [Option(command=f"counterfoil packet {name}", follows=_SHOWS) for name in asks]
+    if run.stopped is not None:
+        again = f"counterfoil run open --workflow {run.workflow}"
+        options.append(Option(command=again, follows="a new run of the same workflow; what is unknown stays held"))
     return Packet(
+        **_common(asked),
+        about="run",
+        question=_asks_of_run(run, waits=bool(asks)),
+        options=tuple(options),
+        person=bool(asks) or (run.stopped is not None and run.stopped.outcome is Outcome.HUMAN_ESCALATION),
+        state=str(run.stopped.outcome) if run.stopped is not None else str(run.state),
+        reason=run.stopped.reason if run.stopped is not None else "",
+        others=tuple(_others(run, None, None, None)),
+    )
+
+
+_SHOWS = "shows what is asked there, and how to answer"
+
+
+def _asks_of_run(run: Run, *, waits: bool) -> str:
+    if run.stopped is None:
+        return "What waits for a person in this run is listed below." if waits else "Nothing waits for a person now."
+    also = " What is listed below waits for a person all the same." if waits else ""
+    match run.stopped.outcome:
+        case Outcome.VERIFIED_SUCCESS:
+            return f"Nothing: the run reached its goal.{also}"
+        case Outcome.HUMAN_ESCALATION:
+            return f"The run handed its task to a person: do it, give it up, or open a new run for it?{also}"
+        case _:
+            return f"The run is over and its goal is not proven: give it up, or open a new run for it?{also}"
+
+
+def of_attempt(asked: Asked, attempt: Attempt, action: Action) -> Packet:
+    """The packet of one attempt: unsettled, or with an effect that must be undone by hand."""
+    run, intent = asked.run, attempt.intent
+    goes_on, person = _undoing(run, attempt) or _goes_on(attempt, action.known, asked.now)
+    mine = [one for one in asked.records if getattr(one.event, "attempt", None) == attempt.id]
+    return Packet(
+        **_common(asked),
+        **_action(intent.tool, intent.upstream, intent.transition, action),
+        about="attempt",
         attempt=attempt.id,
-        run=run.id,
-        workflow=run.workflow,
-        phase=run.phase,
-        goal=run.goal,
-        principal="" if run.principal is None else f"{run.principal.tenant}/{run.principal.id}",
-        tool=intent.tool,
-        upstream=intent.upstream or "",
-        transition=intent.transition,
-        arguments=arguments,
         state=_state(run, attempt),
-        sent_at=attempt.sent_at or attempt.at,
-        settles_at=attempt.settles_at,
-        consequence=_consequence(attempt, known),
+        sent_at=_time(attempt.sent_at or attempt.at),
+        settles_at=_time(attempt.settles_at),
+        consequence=_consequence(attempt, action.known),
+        effect=str(intent.effect),
+        undoes=intent.compensates,
         charge=intent.charge,
         tried=tuple(_tried(mine)),
+        others=tuple(_others(run, intent.transition, intent.tool, attempt.id)),
         waiting=sum(isinstance(one.event, Held) for one in mine),
         goes_on=goes_on,
         person=person,
         question=_asks_to_undo(run, attempt) or _asks_whether(attempt),
-        options=_options(attempt, now),
+        options=_options(run, attempt, asked.now),
     )
+
+
+def of_approval(asked: Asked, approval: Approval, event: ApprovalRequested, action: Action) -> Packet:
+    """The packet of a question to a person."""
+    run, state = asked.run, standing(asked.run, approval, asked.now)
+    effect = None if action.known is None else action.known.effect
+    by = f"by `{approval.by}`" if approval.by is not None else ""
+    said = [f"{approval.decision} {by}" + (f": {approval.reason}" if approval.reason else "")] if by else []
+    mine = [Tried(event=f"{run.id}#{approval.seq}", at=_time(approval.requested_at), says=one) for one in said]
+    return Packet(
+        **_common(asked),
+        **_action(event.tool, event.upstream, event.rule, action),
+        about="approval",
+        approval=approval.id,
+        state=state,
+        effect=None if effect is None else str(effect),
+        consequence=_would(effect, action.known),
+        undoes=event.compensates,
+        reason=event.reason,
+        sent_at=_time(approval.requested_at),
+        expires_at=_time(approval.expires_at),
+        action=approval.action,
+        tried=tuple(mine),
+        others=tuple(_others(run, event.rule, event.tool, None)),
+        person=state == "awaiting",
+        question=f"May `{event.tool}` be called once, with exactly these arguments?"
+        if state == "awaiting"
+        else f"Nothing any more: this question is {state}.",
+        options=_answers(approval, event) if state == "awaiting" else (),
+    )
+
+
+def standing(run: Run, approval: Approval, now: datetime) -> str:
+    """Where a question to a person stands."""
+    if approval.used_by is not None:
+        return f"used by {approval.used_by}"
+    if approval.decision is not None:
+        return approval.decision
+    if run.stopped is not None:
+        return "run over"
+    return "awaiting" if pending(approval, now) else "expired"
+
+
+# --- what every packet has --------------------------------------------------------------------------------------------
+
+
+def _common(asked: Asked) -> dict[str, Any]:
+    run, rules = asked.run, asked.rules
+    told: dict[str, Any] = {
+        "run": run.id,
+        "workflow": run.workflow,
+        "phase": run.phase,
+        "goal": run.goal,
+        "principal": "" if run.principal is None else f"{run.principal.tenant}/{run.principal.id}",
+        "spent": charged(run.spent),
+        "budget_left": {},
+    }
+    if rules is None:
+        return told
+    stands = status(run, rules, asked.around, asked.now)
+    return told | {
+        "phase_says": stands.phase.description,
+        "over": stands.over,
+        "evidence": stands.evidence,
+        "missing": stands.missing,
+        "failures": stands.failures,
+        "alternatives": stands.eligible,
+        "barred": stands.barred,
+        "budget_left": stands.budget_left,
+        "plan": stands.plan,
+        "hypotheses": stands.hypotheses,
+    }
+
+
+def _action(tool: str, upstream: str | None, transition: str | None, action: Action) -> dict[str, Any]:
+    known = action.known
+    return {
+        "tool": tool,
+        "upstream": upstream or "",
+        "transition": transition,
+        "arguments": None if action.arguments is None else dict(action.arguments),
+        "reversible": None if known is None else known.reversible,
+        "data_class": None if known is None else known.rule.data_class,
+    }
+
+
+def _others(run: Run, transition: str | None, tool: str | None, but: str | None) -> Iterator[Tried]:
+    """Other calls, the newest last: of a run all that were no plain reads, else those alike."""
+    whole = tool is None
+    alike = [
+        one
+        for one in run.attempts.values()
+        if one.id != but
+        and (
+            (whole and (one.intent.effect is not Effect.READ or one.is_error))
+            or (
+                not whole
+                and (one.intent.tool == tool or (transition is not None and one.intent.transition == transition))
+            )
+        )
+    ]
+    for one in sorted(alike, key=lambda each: each.seq)[-MAX_OTHERS:]:
+        yield Tried(
+            event=f"{run.id}#{one.seq}", at=_time(one.at), says=f"`{one.intent.tool}` ({one.id}) {_end(run, one)}"
+        )
+
+
+def _end(run: Run, attempt: Attempt) -> str:
+    undoing = run.undo.get(attempt.id)
+    undone = f"; it is {undoing.state}" if undoing is not None and undoing.state != "set_aside" else ""
+    if attempt.state is not AttemptState.ANSWERED:
+        return f"is {attempt.state}{undone}"
+    said = "ended with an error" if attempt.is_error else "was answered"
+    verdict = f", and its verifier said {attempt.verdict}" if attempt.verdict is not None else ""
+    return f"{said}{verdict}{undone}"
+
+
+def _time(at: datetime) -> str:
+    return at.isoformat(timespec="seconds")
+
+
+# --- an attempt -------------------------------------------------------------------------------------------------------
 
 
 def _state(run: Run, attempt: Attempt) -> str:
     if attempt.id in run.owed:
         return "to be undone"
+    if _not_undone(run, attempt) is not None:
+        return "not undone"
     return "unverified" if attempt.unverified else str(attempt.state)
+
+
+def _not_undone(run: Run, attempt: Attempt) -> str | None:
+    """Why a person must undo the attempt; None if nobody must."""
+    undoing = run.undo.get(attempt.id)
+    return undoing.reason if undoing is not None and undoing.state == "failed" else None
 
 
 def _undoing(run: Run, attempt: Attempt) -> tuple[str, bool] | None:
     """What the gateways do about an effect that must not stay, and whether a person must; None for any other."""
+    if (why := _not_undone(run, attempt)) is not None:
+        return f"nothing: {why}", True
     undoing = run.undo.get(attempt.id) if attempt.id in run.owed else None
     if undoing is None:
         return None
@@ -133,19 +275,29 @@ def _asks_whether(attempt: Attempt) -> str:
 
 
 def _asks_to_undo(run: Run, attempt: Attempt) -> str | None:
+    if _not_undone(run, attempt) is not None:
+        return f"This effect of `{attempt.intent.tool}` must not stay, and a person must undo it by hand. Is it undone?"
     undoing = run.undo.get(attempt.id) if attempt.id in run.owed else None
     if undoing is None or undoing.approval is None:
         return None
-    return f"May it be undone? `counterfoil approvals show {undoing.approval}` has the call that would"
+    return f"May it be undone? `counterfoil packet {undoing.approval}` has the call that would"
 
 
 def _consequence(attempt: Attempt, known: Registered | None) -> str:
     effect = attempt.intent.effect
     if effect is Effect.READ:
         return "it only reads"
+    held = "" if attempt.settled else "; equal calls are held in every run until it is settled"
+    return f"{_would(effect, known)}{held}"
+
+
+def _would(effect: Effect | None, known: Registered | None) -> str:
+    if effect is Effect.READ:
+        return "it only reads"
     undone = {"yes": "can be undone", "compensate": "can be compensated", "no": "cannot be undone"}
     reversible = "" if known is None else f" that {undone[known.reversible]}"
-    return f"a {effect} call{reversible}; equal calls are held in every run until it is settled"
+    data = "" if known is None or known.rule.data_class is None else f", of {known.rule.data_class} data"
+    return f"a {effect or 'write'} call{reversible}{data}"
 
 
 def _tried(records: Sequence[Record]) -> Iterator[Tried]:
@@ -165,7 +317,7 @@ def _tried(records: Sequence[Record]) -> Iterator[Tried]:
                 says = "its answer was recorded" if record.event.source == "upstream" else record.event.reason or ""
             case _:
                 continue
-        yield Tried(record.id, record.at, says)
+        yield Tried(event=record.id, at=_time(record.at), says=says)
 
 
 def _goes_on(attempt: Attempt, known: Registered | None, now: datetime) -> tuple[str, bool]:
@@ -193,12 +345,33 @@ def _goes_on(attempt: Attempt, known: Registered | None, now: datetime) -> tuple
     return "; ".join(asks), False
 
 
-def _options(attempt: Attempt, now: datetime) -> tuple[Option, ...]:
+def _options(run: Run, attempt: Attempt, now: datetime) -> tuple[Option, ...]:
+    undoing = run.undo.get(attempt.id)
+    if undoing is not None and undoing.approval is not None:
+        return (Option(command=f"counterfoil packet {undoing.approval}", follows=_SHOWS),)
     if attempt.state is not AttemptState.UNKNOWN:
         return ()
-    happened = Option("--happened", "it counts as done: whoever repeats the call is told so, and it is not sent again")
+    settle = f"counterfoil resolve {attempt.id}"
+    happened = "it counts as done: whoever repeats the call is told so, and it is not sent again"
     refuted = "its charge is given back, and the call may be made again"
     if now < attempt.settles_at:
-        until = attempt.settles_at.isoformat(timespec="seconds")
+        until = _time(attempt.settles_at)
         refuted = f"not before {until}, for until then the server may still act on it; then {refuted}"
-    return happened, Option("--did-not-happen", refuted)
+    return (
+        Option(command=f"{settle} --happened --reason …", follows=happened),
+        Option(command=f"{settle} --did-not-happen --reason …", follows=refuted),
+    )
+
+
+def _answers(approval: Approval, event: ApprovalRequested) -> tuple[Option, ...]:
+    role = f" --role {approval.role}" if approval.role is not None else ""
+    left = approval.quorum - len(approval.agreed)
+    more = f"; {left} different people must say so" if left > 1 else ""
+    undoes = event.compensates
+    yes = f"a gateway makes this call itself, to undo {undoes}" if undoes else "the agent may make this very call once"
+    no = f"{undoes} is not undone by itself: somebody must do it" if undoes else "the agent is told so, and why"
+    command = f"counterfoil approvals {{}} {approval.id}{role} --reason …"
+    return (
+        Option(command=command.format("approve"), follows=yes + more),
+        Option(command=command.format("reject"), follows=no),
+    )

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gateway.kernel import claims
+from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.rules import Rules
 from gateway.kernel.sentences import since
 from gateway.kernel.status import MAX_TOLD, Around, status, wrong
@@ -190,7 +191,7 @@ class Claims:
         """Whether that run has ended; False as well where nobody can say."""
         try:
             return (await self._book.fresh_state_of(run_id)).state is RunState.STOPPED
-        except LedgerUnavailable:
+        except (LedgerUnavailable, CorruptLedger):
             return False
 
     async def _unopened(self, principal: Principal, workflow: str | None, parent: Parent | None) -> tuple[Run, Rules]:

@@ -181,7 +181,17 @@ def approvals_are_anothers(history: History) -> Iterator[str]:
 # --- the run itself -------------------------------------------------------------------------------------------------
 
 _NEW = frozenset(
-    {"intent.recorded", "attempt.resumed", "attempt.resent", "phase.moved", "approval.requested", "approval.decided"}
+    {
+        "intent.recorded",
+        "attempt.resumed",
+        "attempt.resent",
+        "phase.moved",
+        "approval.requested",
+        "approval.decided",
+        "plan.recorded",
+        "plan.invalidated",
+        "note.recorded",
+    }
 )
 
 

@@ -62,7 +62,7 @@ async def tools(cell: Cell) -> None:
     listed = (await cell.agent.request("tools/list"))["result"]["tools"]
     by_name = {tool["name"]: tool for tool in listed}
     assert [tool["name"] for tool in listed[: len(TOOLS)]] == [f"up__{name}" for name in TOOLS]
-    assert [tool["name"] for tool in listed[len(TOOLS) :]] == [*OWN_TOOLS]
+    assert [tool["name"] for tool in listed[-len(OWN_TOOLS) :]] == [*OWN_TOOLS]
     assert by_name["up__echo"] == {**TOOLS["echo"], "name": "up__echo"}
     assert ("outputSchema" in by_name["up__array"]) is cell.modern
 

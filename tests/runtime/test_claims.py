@@ -1,19 +1,24 @@
 """What an agent says of its own work: recorded, served back as what it is, and never in the way of a fact."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
+from gateway.inbound.mcp.own_tools import OWN_TOOLS
 from gateway.model.answer import Shown
 from gateway.model.party import Party
 from gateway.model.plan import Note, Plan
 from gateway.model.principal import Principal
 from gateway.model.record import utc
-from gateway.ports import NoSuchRun
+from gateway.model.tool import Silence
+from gateway.ports import LedgerUnavailable, NoSuchRun
 from gateway.runtime import claims
 from tests import world
 from tests.runtime.house import House, house
+from tests.runtime.undoing import undoing
 
 pytestmark = pytest.mark.anyio
 
@@ -52,10 +57,15 @@ async def status(it: House, run: str | None = "run_1", since: str | None = None,
 
 
 def told(shown: Shown) -> Any:
+    """The structured result, which keeps the schema that is listed; or how it was refused."""
     if shown.refusal is not None:
         return str(shown.refusal.outcome), shown.refusal.reason
     assert shown.result is not None
-    return shown.result["structuredContent"]
+    found = shown.result["structuredContent"]
+    name = "status" if "workflow" in found else "plan" if "revision" in found else "note"
+    jsonschema_rs.validate(OWN_TOOLS[f"gateway__{name}"].definition["outputSchema"], found)
+    assert json.loads(shown.result["content"][0]["text"]) == found
+    return found
 
 
 # --- plans ----------------------------------------------------------------------------------------------------------
@@ -309,3 +319,55 @@ async def test_reading_the_status_leaves_the_run_as_it_is() -> None:
         before = await it.book.state_of("run_1")
         assert (await status(it))["state"] == "running"
         assert await it.book.fresh_state_of("run_1") == before
+
+
+async def test_what_waits_for_a_person_says_where_to_answer() -> None:
+    asks = [{"name": "pay", "tools": ["pay"], "approval": {}}, {"name": "any", "tools": ["*"]}]
+    async with house(transitions=asks) as it:
+        await it.call("pay")
+        it.upstreams.will("write", Silence("no answer came"))
+        await it.call("write")
+        found = await status(it)
+        [asked] = (await it.book.state_of("run_1")).approvals
+        begun = utc(world.T0).isoformat(timespec="seconds")
+        assert found["approvals"] == [
+            {
+                "approval": asked,
+                "tool": "pay",
+                "approve_at": f"counterfoil approvals approve {asked}",
+                "expires_at": utc(world.T0 + 86_400).isoformat(timespec="seconds"),
+            }
+        ]
+        assert found["unsettled"] == [
+            {
+                "attempt": "run_1.3",
+                "tool": "write",
+                "state": "unknown",
+                "since": begun,
+                "settle_at": "counterfoil resolve run_1.3",
+            }
+        ]
+        it.clock.tell(86_400)
+        assert (await status(it))["approvals"] == []
+
+
+async def test_an_effect_that_must_not_stay_is_told_until_it_is_undone() -> None:
+    async with undoing() as it:
+        it.upstreams.will("refund", world.ok(isError=True))
+        await it.call("pay", {"amount": 5})
+        [told_] = (await status(it))["undoing"]
+        assert (told_["attempt"], told_["state"], told_["tool"]) == ("run_1.2", "failed", "refund")
+
+
+async def test_whether_a_run_is_over_is_no_where_nobody_can_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with house(**TOLD) as it:
+        assert [await it.engine.claims.over(run) for run in ("run_1", "run_9")] == [False, False]
+        it.upstreams.will("check", PASSES)
+        await it.call("write")
+        assert await it.engine.claims.over("run_1")
+
+        async def gone(*_: object) -> None:
+            raise LedgerUnavailable("gone")
+
+        monkeypatch.setattr(it.book, "fresh_state_of", gone)
+        assert not await it.engine.claims.over("run_1")

@@ -1,0 +1,121 @@
+"""What a person is asked, gathered from the ledger alone: no server is asked, and nothing is written."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gateway.kernel import packet
+from gateway.kernel.claims import lives
+from gateway.kernel.registry import Registered, registered
+from gateway.kernel.rules import Rules
+from gateway.kernel.status import MAX_TOLD, Around
+from gateway.model.canonical import Digest
+from gateway.model.events import ApprovalRequested
+from gateway.model.packet import Packet
+from gateway.model.principal import Principal
+from gateway.model.record import Record, utc
+from gateway.model.run import Tracked
+from gateway.model.tool import Tool
+from gateway.runtime.book import Book
+from gateway.runtime.explain import VERDICTS, rules_in, stored_in, verdict_of
+
+UNSETTLED = ("open", "unverified", "unknown", "owed")
+MAX_FOUND = 10_000
+"""Questions to people that are looked through, the newest."""
+MAX_SEEN = 1_000
+"""Verdicts of any run that are looked through for tools."""
+
+
+class Packets:
+    """The packets of one ledger."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._ledger = book.ledger
+        self._gathered: dict[str, packet.Asked] = {}
+
+    async def of(self, name: str) -> Packet | None:
+        """The packet of the run, the attempt or the approval of that name; None if the ledger has none.
+
+        Raises: LedgerUnavailable, CorruptLedger.
+        """
+        if name.startswith("ap_"):
+            return await self._of_approval(name)
+        run_id = name.rpartition(".")[0]
+        asked = await self._asked(run_id) if run_id else None
+        if asked is not None and name in asked.run.attempts:
+            return await self._of_attempt(asked, name)
+        asked = await self._asked(name)
+        return None if asked is None else packet.of_run(asked)
+
+    async def unsettled(self) -> list[Packet]:
+        """Those of all attempts that are not settled.
+
+        Raises: LedgerUnavailable, CorruptLedger.
+        """
+        found: Sequence[Tracked] = await self._ledger.tracked(states=UNSETTLED)
+        packets = [await self.of(one.attempt) for one in found]
+        return [one for one in packets if one is not None]
+
+    async def _of_attempt(self, asked: packet.Asked, name: str) -> Packet:
+        attempt = asked.run.attempts[name]
+        intent = attempt.intent
+        known = await self._known(asked.rules, intent.tool, intent.upstream, intent.definition)
+        told = await stored_in(self._ledger, intent.arguments)
+        return packet.of_attempt(asked, attempt, packet.Action(known, told))
+
+    async def _of_approval(self, name: str) -> Packet | None:
+        for record in await self._ledger.find(["approval.requested"], limit=MAX_FOUND):
+            event = record.event
+            if not isinstance(event, ApprovalRequested) or event.approval != name:
+                continue
+            asked = await self._asked(record.run)
+            if asked is None or name not in asked.run.approvals:
+                return None
+            known = await self._known(asked.rules, event.tool, event.upstream, event.definition)
+            told = await stored_in(self._ledger, event.arguments)
+            return packet.of_approval(asked, asked.run.approvals[name], event, packet.Action(known, told))
+        return None
+
+    # --- what every packet needs ------------------------------------------------------------------------------------
+
+    async def _asked(self, run_id: str) -> packet.Asked | None:
+        """The run with all that is told of it; read once."""
+        known = self._gathered.get(run_id)
+        if known is None:
+            records = [record for record, _ in await self._ledger.read(run_id)]
+            if not records:
+                return None
+            run = await self._book.state_of(run_id)
+            rules, now = await rules_in(self._ledger, run.policy), utc(self._book.clock.now())
+            said = [one.event.note for one in run.notes if lives(run, one, now)][-MAX_TOLD:]
+            said += [] if run.plan is None else [run.plan.event.plan]
+            around = Around(run.principal or Principal(""), await self._tools(records), await self._texts(said))
+            known = self._gathered[run_id] = packet.Asked(run, records, rules, around, now)
+        return known
+
+    async def _texts(self, cited: Sequence[Digest]) -> dict[Digest, Mapping[str, Any]]:
+        texts = {one: await stored_in(self._ledger, one) for one in cited}
+        return {one: text for one, text in texts.items() if text is not None}
+
+    async def _tools(self, records: Sequence[Record]) -> list[Tool]:
+        """The tools as they were last seen: in this run, and else in any other."""
+        found: dict[str, Tool] = {}
+        for record in (*reversed(records), *await self._ledger.find(VERDICTS, limit=MAX_SEEN)):
+            verdict = verdict_of(record)
+            if verdict is None or verdict.upstream is None or verdict.tool in found:
+                continue
+            definition = await stored_in(self._ledger, verdict.definition)
+            if definition is not None:
+                own_name = str(definition.get("name", verdict.tool))
+                found[verdict.tool] = Tool(verdict.tool, verdict.upstream, own_name, definition)
+        return sorted(found.values(), key=lambda one: one.name)
+
+    async def _known(
+        self, rules: Rules | None, tool: str, upstream: str | None, cited: Digest | None
+    ) -> Registered | None:
+        """The tool as the run's policy sees it, defined as it was then."""
+        definition = await stored_in(self._ledger, cited)
+        if rules is None:
+            return None
+        own_name = str((definition or {}).get("name", tool))
+        return registered(Tool(tool, upstream or "", own_name, definition or {}), rules.policy)
