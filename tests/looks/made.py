@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gateway.kernel.verify import judged
+from gateway.kernel.evidence import judged
 from gateway.model.policy import CommandLook, FileLook, HttpLook, SqlLook, Way
 from gateway.model.record import utc
 from gateway.outbound.looks import FolderPlace, Place, PlacedLooks

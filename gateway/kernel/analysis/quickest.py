@@ -28,7 +28,7 @@ def against_all(facts: Facts, transition: Transition) -> Lack | None:
     return None
 
 
-Move = tuple[float, str | None, str | None]
+Move = tuple[float, str | None, tuple[str, ...]]
 """How many seconds a step takes at the least, to which phase it leads (None: none), and what it proves."""
 
 
@@ -47,10 +47,10 @@ def quickest(facts: Facts, phase: str, proven: frozenset[str], held: frozenset[s
         so_far, _, at, has = heapq.heappop(queue)
         if has.issuperset(asked) and success.phase in {None, at}:
             return so_far
-        steps = [(takes, to or at, proof) for takes, to, proof in moves.get(at, ())]
-        steps += [(takes, at, name) for name, takes in asked.items() if name not in has]
-        for takes, to, proof in steps:
-            there = (to, has | {proof} if proof in asked else has)
+        steps = [(takes, to or at, proofs) for takes, to, proofs in moves.get(at, ())]
+        steps += [(takes, at, (name,)) for name, takes in asked.items() if name not in has]
+        for takes, to, proofs in steps:
+            there = (to, has.union(proof for proof in proofs if proof in asked))
             if so_far + takes < best.get(there, float("inf")):
                 best[there] = so_far + takes
                 count += 1
@@ -68,9 +68,10 @@ def _moves(facts: Facts, held: frozenset[str] | None) -> Mapping[str, list[Move]
         if not able or against_all(facts, one) is not None:
             continue
         takes = one.takes_s if one.takes_s is not None else min(rule.takes_s for rule in able)
-        verified = facts.policy.verifiers[one.verify].takes_s if one.verify is not None else 0.0
+        proofs = facts.policy.proofs(one)
+        verified = sum(facts.policy.verifiers[name].takes_s for name in proofs) if one.sample == 1 else 0.0
         fails = sorted({to for edge, to in one.on.items() if facts.may_fail(one, edge)})
-        moves = [(takes + verified, one.target, one.verify), *((0.0, to, None) for to in fails)]
+        moves: list[Move] = [(takes + verified, one.target, proofs), *((0.0, to, ()) for to in fails)]
         for source in sources(facts, one):
             found.setdefault(source, []).extend(moves)
     return found

@@ -150,7 +150,7 @@ def pins(facts: Facts) -> Iterator[Found]:
                     "pin it with `counterfoil pin`, or say `unpinned: allow`",
                 )
     for name, verifier in policy.verifiers.items():
-        if verifier.probe.tool not in policy.pins:
+        if verifier.probe is not None and verifier.probe.tool not in policy.pins:
             yield Found(
                 "tool-unpinned",
                 ("verifiers", name, "probe", "tool"),
