@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from gateway.kernel.evidence import Question, probe_arguments, settle
 from gateway.kernel.fit import known_tools, misfits
 from gateway.kernel.seeing import scope_of
-from gateway.kernel.evidence import Question, probe_arguments, settle
 from gateway.model.events import EvidenceRecorded, IntentRecorded, ReceiptRecorded
 from gateway.model.record import utc
 from gateway.model.tool import Answer, NotSent, ToolResult
