@@ -46,6 +46,17 @@ async def test_a_ledger_with_every_kind_of_event_is_clean(tmp_path: Path, kind: 
     await ledger.close()
 
 
+async def test_a_plan_and_a_note_that_are_gone_and_were_not_erased_are_missed() -> None:
+    ledger = MemoryLedger()
+    await every_kind(ledger)
+    events = [record.event for record, _ in await ledger.read("run_4")]
+    cited = [getattr(event, name) for event in events for name in ("plan", "note") if hasattr(event, name)]
+    for one in cited:
+        ledger._payloads.pop(one, None)
+    says = [what for _, _, what in found(await verified(ledger, keys=[]))]
+    assert says == [f"the payload {one} that it cites is gone" for one in cited if isinstance(one, str)]
+
+
 async def lived(mode: str, steps: list[tuple[Any, ...]]) -> None:
     ledger = MemoryLedger()
     async with house(ledger, mode=mode, **POLICY) as it:

@@ -38,6 +38,8 @@ _STORED = (
     "said",
     "source",
     "target",
+    "plan",
+    "note",
 )
 """Fields of events that cite payloads, wherever they are digests. `hold`, `alike` and `action` cite none."""
 _POLICIES = 64
