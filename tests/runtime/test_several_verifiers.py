@@ -115,7 +115,7 @@ async def test_without_a_verifier_it_is_only_reported() -> None:
 
 
 async def test_a_part_of_the_reads_is_verified_the_same_part_each_time() -> None:
-    sampled = {
+    sampled: dict[str, Any] = {
         "transitions": [{"name": "look", "tools": ["read"], "effect": ["read"], "verify": "tests", "sample": 0.25}],
         "tools": {"read": {"effect": "read"}, "check": {"effect": "read"}},
         "verifiers": {"tests": verifier("check")},
