@@ -30,8 +30,7 @@ def schema(
     what: Annotated[
         What,
         typer.Argument(
-            help="Policy files, files that they include, typed refusals, the ledger's records, what `gateway__status` "
-            "tells, or packets."
+            help="Policy files, files that they include, typed refusals, ledger records, `gateway__status`, or packets."
         ),
     ],
 ) -> None:

@@ -16,7 +16,6 @@ from gateway.model.events import (
     IntentRecorded,
     OutcomeDelivered,
     Replayed,
-    Reservation,
     Verdict,
     Who,
 )
@@ -384,21 +383,3 @@ def test_no_person_is_asked_beyond_the_budget_of_reviews() -> None:
         assert (ended["outcome"], ended["reason"], ended["final"]) == ("budget_exhausted", reason, True)
     late = said(judge(run, rules, world.proposal("pay", {"n": 3}), after_s=86_400))
     assert late["final"] is True
-
-
-def test_asking_takes_a_review_of_an_account_if_one_is_left() -> None:
-    rules = world.rules(**ASK, accounts={"people": {"limit": {"reviews": 2}}})
-    run = world.opened(rules)
-    found = judge(run, rules, told=made.Seen(levels={"reviews": 1}))
-    assert isinstance(found, ApprovalRequested)
-    assert found.accounts == (
-        Reservation(
-            rule="accounts.people", account='accounts.people ["local"] 2027-01-15', unit="reviews", amount=1, limit=2,
-            until=utc(world.T0 + 57_600),
-        ),
-    )  # fmt: skip
-    over = said(judge(run, rules, told=made.Seen(levels={"reviews": 2})))
-    assert (over["check"], over["rule"], over["outcome"]) == ("approval", "accounts.people", "rate_limited")
-    rules = world.rules(**ASK, accounts={"people": {"limit": {"reviews": 2}, "mode": "observe"}})
-    found = judge(world.opened(rules), rules, told=made.Seen(levels={"reviews": 2}))
-    assert found.kind == "approval.requested"
