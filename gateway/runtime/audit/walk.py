@@ -40,6 +40,7 @@ _STORED = (
     "target",
     "plan",
     "note",
+    "claim",
 )
 """Fields of events that cite payloads, wherever they are digests. `hold`, `alike` and `action` cite none."""
 _POLICIES = 64
