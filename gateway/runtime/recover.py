@@ -181,22 +181,17 @@ class Recovery:
         settled = self._could_not_act(watch, attempt, known)
         if query is None and not settled:
             return False
-        mine = await self._carrier.claim(seen)
-        if mine is None:
+        if await self._carrier.claim(seen) is None:
             return False
         with self._carrier.working_on(attempt.id):
-            try:
-                arguments = parse(body)
-                if query is not None and await self._ask(query, run, attempt, arguments, rules, settled=settled):
-                    return True
-                if not settled or not honours_key(known):
-                    return False
-                sent = await self._engine.resend(run, attempt, arguments)
-                if sent:
-                    self._watches[attempt.id] = self._watch()
-                return sent
-            finally:
-                _ = await self._book.ledger.claim(mine, mine.owner, NOBODYS)
+            arguments = parse(body)
+            if query is not None and await self._ask(query, run, attempt, arguments, rules, settled=settled):
+                return True
+            if settled and honours_key(known) and await self._engine.resend(run, attempt, arguments):
+                self._watches[attempt.id] = self._watch()
+                return True
+        await self._book.ledger.renew(self._book.options.owner, [attempt.id], NOBODYS)  # others may know more
+        return False
 
     def _could_not_act(self, watch: _Watch, attempt: Attempt, known: Registered) -> bool:
         """Whether the upstream can no longer act on any sending of it; when it is looked at again is set on the way."""
