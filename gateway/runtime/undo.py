@@ -6,7 +6,8 @@ whichever gateway sees first that it is owed: the one whose verifier has just fa
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from weakref import WeakValueDictionary
@@ -22,13 +23,13 @@ from gateway.model.events import CompensationFailed, Effect, Event, IntentRecord
 from gateway.model.policy import Compensation
 from gateway.model.proposal import Key, KeySource, Proposal
 from gateway.model.record import utc
-from gateway.model.run import Attempt, AttemptState, Run
+from gateway.model.run import Attempt, AttemptState, Run, Tracked
 from gateway.model.tool import Tool
 from gateway.ports import LedgerUnavailable, Upstreams, Withdrawal
 from gateway.runtime.book import Book
 from gateway.runtime.carry import Carrier
 from gateway.runtime.flight import Flight
-from gateway.runtime.leases import Leases
+from gateway.runtime.leases import NOBODYS, Leases
 from gateway.runtime.policies import PolicyMissing
 from gateway.runtime.wire import ANY_DEPTH
 
@@ -67,7 +68,7 @@ class Undoer:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By run: within this process one after another."""
 
-    async def undo(self, run_id: str, *, anew: bool = False) -> int:
+    async def undo(self, run_id: str) -> int:
         """How many effects of the run were undone, or handed to a person; what waits for something is left as it is.
 
         Never raises: what cannot be done now is done by a sweep.
@@ -75,15 +76,9 @@ class Undoer:
         turn = self._turns.setdefault(run_id, asyncio.Lock())
         count = 0
         async with turn:
-            try:
-                if anew:  # others may have written to it since it was last seen here
-                    await self._book.fresh_state_of(run_id)
+            with _said(run_id):
                 while await self._one(run_id):
                     count += 1
-            except LedgerUnavailable as error:
-                _LOG.warning("what run %s has to undo waits for the ledger: %s", run_id, error)
-            except (CorruptLedger, PolicyMissing) as error:
-                _LOG.error("what run %s has to undo cannot be undone: %s", run_id, error)
         return count
 
     async def sweep(self) -> int:
@@ -97,11 +92,24 @@ class Undoer:
             self._leases.forget(())  # nobody could renew one meanwhile
             raise
         self._leases.forget(one.attempt for one in found)
-        runs: dict[str, None] = {}
-        for tracked in found:
-            if self._leases.free(tracked) and await self._carrier.claim(tracked) is not None:
-                runs[tracked.run] = None
-        return sum([await self.undo(run_id, anew=True) for run_id in runs])
+        runs: dict[str, list[Tracked]] = {}
+        for seen in found:
+            if not self._carrier.waits_for(seen.attempt) and self._leases.free(seen):
+                runs.setdefault(seen.run, []).append(seen)
+        return sum([await self._claimed(run_id, free) for run_id, free in runs.items()])
+
+    async def _claimed(self, run_id: str, free: list[Tracked]) -> int:
+        """As `undo`, of a run of which these are owed; what is still owed then is nobody's, for others may do more."""
+        count, mine = 0, list[str]()
+        with _said(run_id):
+            for seen in free:
+                _, attempt = await self._carrier.attempt_of(run_id, seen.attempt)
+                if await self._serves(attempt) and await self._carrier.claim(seen) is not None:
+                    mine.append(attempt.id)
+            if mine:
+                count = await self.undo(run_id)
+                await self._ledger.renew(self._book.options.owner, mine, NOBODYS)
+        return count
 
     async def _one(self, run_id: str) -> bool:
         """Whether the newest effect that is owed its compensation is undone, or is a person's business now."""
@@ -167,7 +175,8 @@ class Undoer:
             return False
         if isinstance(verdict, IntentRecorded) and tool is not None:
             flight = Flight(run_id, proposal.principal, Withdrawal())
-            _, run, _ = await self._carrier.carry(proposal, tool, run.attempts[verdict.attempt], None, flight)
+            with self._carrier.working_on(name):
+                _, run, _ = await self._carrier.carry(proposal, tool, run.attempts[verdict.attempt], None, flight)
             if run.attempts[verdict.attempt].state is AttemptState.UNSENT:
                 return False
         return name not in run.owed
@@ -178,3 +187,14 @@ class Undoer:
 
         await self._book.say(run_id, failed)
         return True
+
+
+@contextmanager
+def _said(run_id: str) -> Iterator[None]:
+    """What keeps us from undoing it now is said, and goes no further."""
+    try:
+        yield
+    except LedgerUnavailable as error:
+        _LOG.warning("what run %s has to undo waits for the ledger: %s", run_id, error)
+    except (CorruptLedger, PolicyMissing) as error:
+        _LOG.error("what run %s has to undo cannot be undone: %s", run_id, error)
