@@ -88,6 +88,7 @@ class Recovery:
         except LedgerUnavailable:
             # Nobody could renew a lease meanwhile: what was seen of them counts for nothing.
             self._carrier.leases.forget(())
+            self._engine.undoer.forget()
             self._watches.clear()
             raise
         names = {one.attempt for one in found}

@@ -6,7 +6,7 @@ whichever gateway sees first that it is owed: the one whose verifier has just fa
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,6 @@ from gateway.model.canonical import canonical, digest_bytes, parse
 from gateway.model.events import CompensationFailed, Effect, Event, IntentRecorded
 from gateway.model.policy import Compensation
 from gateway.model.proposal import Key, KeySource, Proposal
-from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, Tracked
 from gateway.model.tool import Tool
 from gateway.ports import LedgerUnavailable, Upstreams, Withdrawal
@@ -36,7 +35,8 @@ from gateway.runtime.wire import ANY_DEPTH
 _LOG = logging.getLogger("counterfoil.undo")
 
 MISSING_S = 300.0
-"""How long a tool may be missing that is to undo something: servers start slowly, and come back. Then a person must."""
+"""For how long a tool that is to undo something may be missing under our eyes: servers start slowly, and come back.
+Then a person must undo it."""
 
 Judge = Callable[[Proposal, Tool | None, list[Run]], Awaitable[tuple[Sequence[Event], Run, Rules]]]
 
@@ -67,6 +67,8 @@ class Undoer:
         self._leases = Leases(book.clock, book.options.owner, book.options.lease_s)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By run: within this process one after another."""
+        self._missing: dict[str, float] = {}
+        """By attempt, since when the tool that is to undo it was missing whenever it was looked for here."""
 
     async def undo(self, run_id: str) -> int:
         """How many effects of the run were undone, or handed to a person; what waits for something is left as it is.
@@ -89,14 +91,20 @@ class Undoer:
         try:
             found = await self._ledger.tracked(states={"owed"})
         except LedgerUnavailable:
-            self._leases.forget(())  # nobody could renew one meanwhile
+            self.forget()  # nobody could renew a lease meanwhile, and we did not look for any tool
             raise
-        self._leases.forget(one.attempt for one in found)
+        self.forget(one.attempt for one in found)
         runs: dict[str, list[Tracked]] = {}
         for seen in found:
             if not self._carrier.waits_for(seen.attempt) and self._leases.free(seen):
                 runs.setdefault(seen.run, []).append(seen)
         return sum([await self._claimed(run_id, free) for run_id, free in runs.items()])
+
+    def forget(self, but: Iterable[str] = ()) -> None:
+        """What was seen of others' leases and of missing tools counts only for these attempts."""
+        kept = set(but)
+        self._leases.forget(kept)
+        self._missing = {name: since for name, since in self._missing.items() if name in kept}
 
     async def _claimed(self, run_id: str, free: list[Tracked]) -> int:
         """As `undo`, of a run of which these are owed; what is still owed then is nobody's, for others may do more."""
@@ -164,7 +172,7 @@ class Undoer:
     async def _propose(self, due: _Due, proposal: Proposal) -> bool:
         run_id, name = due.run.id, due.attempt.id
         tool = await self._upstreams.tool(due.by.tool)
-        if tool is None and (utc(self._book.clock.now()) - due.since).total_seconds() < MISSING_S:
+        if self._may_come(name, tool):
             return False
         rules = await self._book.policies.of(due.run.policy)
         if tool is not None and rules.ruled(tool).registered.effect is Effect.READ:
@@ -180,6 +188,14 @@ class Undoer:
             if run.attempts[verdict.attempt].state is AttemptState.UNSENT:
                 return False
         return name not in run.owed
+
+    def _may_come(self, attempt: str, tool: Tool | None) -> bool:
+        """Whether the tool is missing, and not for so long yet that it is not waited for any more."""
+        if tool is not None:
+            self._missing.pop(attempt, None)
+            return False
+        now = self._book.clock.monotonic()
+        return now - self._missing.setdefault(attempt, now) < MISSING_S
 
     async def _give_up(self, run_id: str, attempt: str, reason: str) -> bool:
         def failed(run: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
