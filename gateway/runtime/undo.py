@@ -38,6 +38,9 @@ MISSING_S = 300.0
 """For how long a tool that is to undo something may be missing under our eyes: servers start slowly, and come back.
 Then a person must undo it."""
 
+MOST_S = 300.0
+"""The longest pause before a call that could not be sent is made again; the first is a lease time, each doubles it."""
+
 Judge = Callable[[Proposal, Tool | None, list[Run]], Awaitable[tuple[Sequence[Event], Run, Rules]]]
 
 
@@ -55,6 +58,18 @@ class _Due:
     by: Compensation
 
 
+@dataclass(slots=True)
+class _Seen:
+    """What this gateway has seen of the way to undo an attempt, by its monotonic clock."""
+
+    missing_since: float | None = None
+    """Since when the tool was missing whenever it was looked for."""
+    pause_s: float = 0.0
+    """How long it rested when its call could not be sent the last time."""
+    due: float = 0.0
+    """When that call is made again."""
+
+
 class Undoer:
     """Makes the compensations that are owed. One for each process."""
 
@@ -67,8 +82,8 @@ class Undoer:
         self._leases = Leases(book.clock, book.options.owner, book.options.lease_s)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By run: within this process one after another."""
-        self._missing: dict[str, float] = {}
-        """By attempt, since when the tool that is to undo it was missing whenever it was looked for here."""
+        self._seen: dict[str, _Seen] = {}
+        """By attempt that is to be undone."""
 
     async def undo(self, run_id: str) -> int:
         """How many effects of the run were undone, or handed to a person; what waits for something is left as it is.
@@ -101,10 +116,10 @@ class Undoer:
         return sum([await self._claimed(run_id, free) for run_id, free in runs.items()])
 
     def forget(self, but: Iterable[str] = ()) -> None:
-        """What was seen of others' leases and of missing tools counts only for these attempts."""
+        """What was seen of others' leases, and of tools, counts only for these attempts."""
         kept = set(but)
         self._leases.forget(kept)
-        self._missing = {name: since for name, since in self._missing.items() if name in kept}
+        self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
 
     async def _claimed(self, run_id: str, free: list[Tracked]) -> int:
         """As `undo`, of a run of which these are owed; what is still owed then is nobody's, for others may do more."""
@@ -172,7 +187,8 @@ class Undoer:
     async def _propose(self, due: _Due, proposal: Proposal) -> bool:
         run_id, name = due.run.id, due.attempt.id
         tool = await self._upstreams.tool(due.by.tool)
-        if self._may_come(name, tool):
+        seen, now = self._seen.setdefault(name, _Seen()), self._book.clock.monotonic()
+        if now < seen.due or _may_come(seen, tool, now):
             return False
         rules = await self._book.policies.of(due.run.policy)
         if tool is not None and rules.ruled(tool).registered.effect is Effect.READ:
@@ -186,16 +202,10 @@ class Undoer:
             with self._carrier.working_on(name):
                 _, run, _ = await self._carrier.carry(proposal, tool, run.attempts[verdict.attempt], None, flight)
             if run.attempts[verdict.attempt].state is AttemptState.UNSENT:
+                seen.pause_s = min(max(2 * seen.pause_s, self._book.options.lease_s), MOST_S)
+                seen.due = self._book.clock.monotonic() + seen.pause_s
                 return False
         return name not in run.owed
-
-    def _may_come(self, attempt: str, tool: Tool | None) -> bool:
-        """Whether the tool is missing, and not for so long yet that it is not waited for any more."""
-        if tool is not None:
-            self._missing.pop(attempt, None)
-            return False
-        now = self._book.clock.monotonic()
-        return now - self._missing.setdefault(attempt, now) < MISSING_S
 
     async def _give_up(self, run_id: str, attempt: str, reason: str) -> bool:
         def failed(run: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
@@ -203,6 +213,13 @@ class Undoer:
 
         await self._book.say(run_id, failed)
         return True
+
+
+def _may_come(seen: _Seen, tool: Tool | None, now: float) -> bool:
+    """Whether the tool is missing, and not for so long yet that it is not waited for any more."""
+    since = now if seen.missing_since is None else seen.missing_since
+    seen.missing_since = since if tool is None else None
+    return tool is None and now - since < MISSING_S
 
 
 @contextmanager
