@@ -102,9 +102,10 @@ class Transition(Part):
     """In place of the tool's own."""
     retry: Literal["any", "unsent", "never"] = "any"
     """Whether a run may make an equal call again: whatever came of the first; only if the first is known not to have
-    happened; or not at all. The gateway itself never sends a call twice."""
+    happened; or not at all. The gateway itself never sends a call twice, and makes a compensation that was not sent."""
     max_attempts: int | None = Field(default=None, ge=1)
-    """How often a run may send equal calls; no limit where not said."""
+    """How often a run may send equal calls, those not counted that are known not to have happened; no limit where not
+    said."""
     verify: Name | None = None
     """The verifier whose pass it needs; only then has the run moved on."""
     target: Name | None = Field(default=None, alias="to")
