@@ -145,8 +145,11 @@ class Ledger(Protocol):
         """
         ...
 
-    async def renew(self, owner: str, lease_until: float) -> None:
-        """Every attempt on which `owner` has a lease (`lease_until` above 0) is leased until then."""
+    async def renew(self, owner: str, attempts: Collection[str], lease_until: float) -> None:
+        """Those of these attempts on which `owner` has a lease (`lease_until` above 0) are leased until then.
+
+        With 0 they are nobody's again.
+        """
         ...
 
     async def now(self) -> float:

@@ -38,6 +38,8 @@ class NotSent:
     """No byte of the call reached the upstream."""
 
     reason: str
+    refused: bool = False
+    """The upstream itself turned it away at the door, so it is there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ TOGETHER = 32
 """Attempts that are settled side by side: their appends share commits, and calls are not kept waiting by a crowd."""
 
 MOST_S = 600.0
-"""The longest pause between two questions about one attempt; the first is a lease time, and each doubles it."""
+"""The longest pause between two questions about one attempt, and between two sendings of it; the first is a lease time,
+and each doubles it."""
 
 
 @dataclass(slots=True)
@@ -88,6 +89,7 @@ class Recovery:
         except LedgerUnavailable:
             # Nobody could renew a lease meanwhile: what was seen of them counts for nothing.
             self._carrier.leases.forget(())
+            self._engine.undoer.forget()
             self._watches.clear()
             raise
         names = {one.attempt for one in found}
@@ -179,24 +181,20 @@ class Recovery:
             watch.due = self._clock.monotonic() + MOST_S  # nothing to do here; policy or servers may change
             return False
         settled = self._could_not_act(watch, attempt, known)
-        if query is None and not settled:
+        again = settled and self._may_resend(watch, attempt, known)
+        if query is None and not again:
             return False
-        mine = await self._carrier.claim(seen)
-        if mine is None:
+        if await self._carrier.claim(seen) is None:
             return False
         with self._carrier.working_on(attempt.id):
-            try:
-                arguments = parse(body)
-                if query is not None and await self._ask(query, run, attempt, arguments, rules, settled=settled):
-                    return True
-                if not settled or not honours_key(known):
-                    return False
-                sent = await self._engine.resend(run, attempt, arguments)
-                if sent:
-                    self._watches[attempt.id] = self._watch()
-                return sent
-            finally:
-                _ = await self._book.ledger.claim(mine, mine.owner, NOBODYS)
+            arguments = parse(body)
+            if query is not None and await self._ask(query, run, attempt, arguments, rules, settled=settled):
+                return True
+            if again and await self._engine.resend(run, attempt, arguments):
+                self._watches[attempt.id] = self._watch()
+                return True
+        await self._book.ledger.renew(self._book.options.owner, [attempt.id], NOBODYS)  # others may know more
+        return False
 
     def _could_not_act(self, watch: _Watch, attempt: Attempt, known: Registered) -> bool:
         """Whether the upstream can no longer act on any sending of it; when it is looked at again is set on the way."""
@@ -210,6 +208,11 @@ class Recovery:
         watch.due = now + watch.pause_s if now >= ends else min(now + watch.pause_s, ends)
         watch.pause_s = min(2 * watch.pause_s, MOST_S)
         return now >= ends and self._clock.now() >= attempt.settles_at.timestamp()
+
+    def _may_resend(self, watch: _Watch, attempt: Attempt, known: Registered) -> bool:
+        """Whether the upstream honours its key, and it has rested for long enough since it was sent again."""
+        rest_s = self._book.options.lease_s * 2 ** min(attempt.sent - 2, 16) if attempt.sent > 1 else 0.0
+        return honours_key(known) and self._clock.monotonic() - watch.since >= min(rest_s, MOST_S)
 
     async def _ask(
         self,

@@ -69,7 +69,7 @@ ops = st.one_of(
     appends(),
     st.tuples(st.just("claim"), st.integers(0, 3), st.booleans(), owner, time),
     st.tuples(st.just("erase"), st.sampled_from(["c1:a", "c1:b"]), time),
-    st.tuples(st.just("renew"), owner, time),
+    st.tuples(st.just("renew"), owner, st.sets(name), time),
 )
 
 

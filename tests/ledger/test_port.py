@@ -263,10 +263,14 @@ async def test_of_many_claims_at_once_one_wins(ledger: Ledger) -> None:
 async def test_only_what_its_owner_works_on_is_renewed(ledger: Ledger) -> None:
     others = [attempt("att_2", state="unknown", lease_until=0.0), attempt("att_3", owner="gw_2")]
     await ledger.append(Line("run_1").tracking(attempt("att_1"), attempt("att_4", state="unverified"), *others))
-    await ledger.renew("gw_1", T0 + 60)
-    await ledger.renew("gw_never", T0 + 90)
-    renewed = [attempt("att_1", lease_until=T0 + 60), attempt("att_4", state="unverified", lease_until=T0 + 60)]
-    assert await ledger.tracked() == [*renewed, *others]
+    await ledger.renew("gw_1", ["att_1", "att_2", "att_3", "att_never"], T0 + 60)
+    await ledger.renew("gw_never", ["att_1"], T0 + 90)
+    await ledger.renew("gw_1", [], T0 + 90)
+    left = [attempt("att_4", state="unverified"), *others]
+    assert await ledger.tracked() == [attempt("att_1", lease_until=T0 + 60), *left]
+    await ledger.renew("gw_1", {"att_1"}, 0.0)
+    await ledger.renew("gw_1", {"att_1"}, T0 + 60)
+    assert await ledger.tracked() == [attempt("att_1", lease_until=0.0), *left], "it is nobody's now"
 
 
 async def test_the_log_is_every_record_in_the_order_of_the_appends(ledger: Ledger) -> None:
@@ -360,7 +364,7 @@ async def test_a_closed_ledger_is_unavailable_and_may_be_closed_again(ledger: Le
         ledger.payloads(),
         ledger.erase([CITED], T0),
         ledger.erased([CITED]),
-        ledger.renew("gw_1", T0),
+        ledger.renew("gw_1", ["att_1"], T0),
     ):
         with pytest.raises(LedgerUnavailable, match=r"^the ledger is closed$"):
             await call

@@ -68,7 +68,7 @@ async def test_a_migration_adds_to_what_is_there_and_stops_gateways_of_the_versi
         for one in (ledger, again):
             await one.close()
     stopped = said(postgres_url, "was migrated by a newer version: restart this gateway with that version")
-    for call in (old.append(line.step()), old.renew("gw_1", 1.0)):
+    for call in (old.append(line.step()), old.renew("gw_1", ["att_1"], 1.0)):
         with pytest.raises(LedgerUnavailable) as raised:
             await call
         assert str(raised.value) == stopped
@@ -261,7 +261,7 @@ QUERIES: dict[str, list[Any]] = {
     "levels": [["a"], ["calls"]],
     "lock_levels": [["a"], ["calls"]],
     "claim": ["gw", 1.0, "att", "gw", 1.0, "open"],
-    "renew": [1.0, "gw"],
+    "renew": [1.0, "gw", ["att"]],
     "read": ["run_1", 0, 64],
     "store": [b""],
     "find_rare": [["run.opened"], 5],
@@ -297,7 +297,7 @@ async def test_what_changes_with_every_call_writes_no_index(postgres_url: str, n
     await ledger.append(line.step(postings=[posting("a", 1)], track=[attempt("att_1")]))
     for number in range(20):
         await ledger.append(line.step(small(), postings=[posting("a", 1)]))
-        await ledger.renew("gw_1", 1.0 + number)
+        await ledger.renew("gw_1", ["att_1"], 1.0 + number)
     connection = await ledger._writer._line.connection()
     await connection.execute(
         "SELECT pg_stat_force_next_flush()" if connection.get_server_version() >= (15,) else "SELECT 1"

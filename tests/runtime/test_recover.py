@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -167,6 +168,24 @@ async def test_a_second_sending_that_is_lost_too_is_watched_anew_and_sent_again(
         assert await it.recovery.sweep() == 1
         assert len(await events(it, AttemptResent)) == 2
         assert (await it.book.state_of("run_1")).attempts["run_1.2"].state is AttemptState.ANSWERED
+
+
+async def test_what_is_lost_each_time_is_sent_again_less_and_less_often_whichever_gateway_does_it() -> None:
+    ledger, clock, upstreams = MemoryLedger(), world.ToldClock(), world.ScriptedUpstreams()
+    upstreams.offer(world.tool("read", read=True), world.tool("write"))
+    upstreams.always = {"write": Silence("timeout")}
+    async with house(ledger, "a", upstreams, clock, **KEYED) as a, house(ledger, "b", upstreams, clock, **KEYED) as b:
+        await a.call("write", TO)
+        times: list[float] = []
+        for _ in range(4 * 3600 // 15):
+            for it in (a, b):
+                await it.recovery.sweep()
+                times += [clock.now()] * (len(upstreams.sent) - 1 - len(times))
+            clock.tell(15)
+        pauses = [later - earlier for earlier, later in pairwise(times)]
+        assert 10 <= len(times) <= 30
+        assert min(pauses) >= 90
+        assert min(pauses[8:]) >= 600
 
 
 def without(**fields: Any) -> dict[str, Any]:

@@ -120,11 +120,12 @@ class MemoryLedger:
         await asyncio.sleep(0)
         return True
 
-    async def renew(self, owner: str, lease_until: float) -> None:
+    async def renew(self, owner: str, attempts: Collection[str], lease_until: float) -> None:
         """As `Ledger.renew`."""
         self._check_available()
-        for name, tracked in self._attempts.items():
-            if tracked.owner == owner and tracked.lease_until > 0:
+        for name in attempts:
+            tracked = self._attempts.get(name)
+            if tracked is not None and tracked.owner == owner and tracked.lease_until > 0:
                 self._attempts[name] = replace(tracked, lease_until=lease_until)
         await asyncio.sleep(0)
 

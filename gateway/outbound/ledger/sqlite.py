@@ -7,6 +7,7 @@ the limit of an account.
 """
 
 import contextlib
+import json
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -42,7 +43,9 @@ _HOLDER = f"SELECT {_COLUMNS} FROM attempt WHERE hold = ?"  # noqa: S608
 _CLAIM = """
 UPDATE attempt SET owner = ?, lease_until = ? WHERE attempt = ? AND owner = ? AND lease_until = ? AND state = ?
 """
-_RENEW = "UPDATE attempt SET lease_until = ? WHERE owner = ? AND lease_until > 0"
+_RENEW = """
+UPDATE attempt SET lease_until = ?
+WHERE attempt IN (SELECT value FROM json_each(?)) AND owner = ? AND lease_until > 0"""
 
 _STANDING = "SELECT level, until FROM accounts WHERE account = ? AND unit = ?"
 _MAKE_ACCOUNT = "INSERT INTO accounts (level, until, account, unit) VALUES (?, ?, ?, ?)"
@@ -166,9 +169,9 @@ class SqliteLedger:
         was = seen.attempt, seen.owner, seen.lease_until, seen.state
         return await self._writer.run(partial(_change, _CLAIM, (owner, lease_until, *was))) == 1
 
-    async def renew(self, owner: str, lease_until: float) -> None:
+    async def renew(self, owner: str, attempts: Collection[str], lease_until: float) -> None:
         """As `Ledger.renew`."""
-        await self._writer.run(partial(_change, _RENEW, (lease_until, owner)))
+        await self._writer.run(partial(_change, _RENEW, (lease_until, json.dumps([*attempts]), owner)))
 
     async def now(self) -> float:
         """As `Ledger.now`: the machine's, which all who share the file are on."""

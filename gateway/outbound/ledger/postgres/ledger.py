@@ -119,9 +119,9 @@ class PostgresLedger:
         was = seen.attempt, seen.owner, seen.lease_until, seen.state
         return await self._change(self._sql.claim, owner, lease_until, *was) == 1
 
-    async def renew(self, owner: str, lease_until: float) -> None:
+    async def renew(self, owner: str, attempts: Collection[str], lease_until: float) -> None:
         """As `Ledger.renew`."""
-        await self._change(self._sql.renew, lease_until, owner)
+        await self._change(self._sql.renew, lease_until, owner, list(attempts))
 
     async def now(self) -> float:
         """As `Ledger.now`: the server's, also where gateways' own clocks differ."""

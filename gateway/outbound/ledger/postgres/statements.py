@@ -73,7 +73,8 @@ _SQL = {
     # In the order of their keys, as everybody takes them.
     "renew": """
         UPDATE {s}.attempt SET lease_until = $1 WHERE attempt = ANY (ARRAY(
-            SELECT attempt FROM {s}.attempt WHERE owner = $2 AND lease_until > 0 ORDER BY attempt FOR UPDATE
+            SELECT attempt FROM {s}.attempt WHERE attempt = ANY ($3::text[]) AND owner = $2 AND lease_until > 0
+            ORDER BY attempt FOR UPDATE
         ))
     """,
     # Of two checkpoints at the same time the smaller must see the larger.
