@@ -53,8 +53,12 @@ class LedgerUnavailable(Exception):
     """The ledger cannot be written or read now (locked, full, read-only, gone). The write may have happened."""
 
 
-class DamagedRecord(LedgerUnavailable):
-    """One record is not what was written. Runs that do not have it can be read."""
+class UnreadableRecord(LedgerUnavailable):
+    """One record or payload cannot be used as it is stored. What does not need it can be read, and all be written."""
+
+
+class DamagedRecord(UnreadableRecord):
+    """It is not what was written."""
 
 
 class NoSuchRun(Exception):
@@ -123,7 +127,10 @@ class Ledger(Protocol):
         ...
 
     async def payload(self, digest: Digest) -> bytes | None:
-        """The stored bytes, or None if they were erased or never stored here."""
+        """The bytes that were stored under that digest, or None if they were erased or never stored here.
+
+        Raises: DamagedRecord, LedgerUnavailable.
+        """
         ...
 
     async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from gateway.cli.plain import visible
+from gateway.cli.plain import GONE, visible
 from gateway.kernel.packet import Packet
 
 
@@ -41,7 +41,7 @@ def facts(packet: Packet) -> Iterator[tuple[str, str]]:
 def arguments(packet: Packet) -> str:
     """The arguments, indented, or that they are gone."""
     if packet.arguments is None:
-        return "(erased)"
+        return GONE
     return visible(json.dumps(packet.arguments, ensure_ascii=False, indent=2), keep="\n")
 
 

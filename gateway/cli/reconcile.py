@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -21,11 +22,22 @@ from gateway.kernel.registry import Registered, registered
 from gateway.model.record import Record, utc
 from gateway.model.run import Attempt, Run, Tracked
 from gateway.model.tool import Tool
-from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
+from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger, UnreadableRecord
 from gateway.runtime.book import Book
 from gateway.runtime.explain import rules_in, stored_in
 
 UNSETTLED = ("open", "unverified", "unknown", "owed")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An unsettled attempt of which the ledger cannot tell more."""
+
+    attempt: str
+    run: str
+    state: str
+    trouble: str
+    """Why its run cannot be read."""
 
 
 def reconcile(
@@ -51,28 +63,40 @@ def reconcile(
     if attempt is not None:
         if not packets:
             fail(f"no unsettled attempt `{attempt}` is in this ledger; `counterfoil reconcile` lists them")
+        if isinstance(packets[0], Unreadable):
+            fail(f"attempt `{attempt}` cannot be read: {packets[0].trouble}", code=2)
         _print_one(packets[0], f"counterfoil resolve {attempt}", as_markdown=markdown_, plain=json_)
     elif json_:
-        typer.echo(json.dumps([as_json(one) for one in packets], ensure_ascii=False))
+        told = [asdict(one) if isinstance(one, Unreadable) else as_json(one) for one in packets]
+        typer.echo(json.dumps(told, ensure_ascii=False))
     else:
         _print_all(packets)
 
 
-async def _packets(ledger: Ledger, wanted: str | None) -> list[Packet]:
+async def _packets(ledger: Ledger, wanted: str | None) -> list[Packet | Unreadable]:
+    """One damaged run hides no other."""
     written = await book(ledger)
     found = [one for one in await ledger.tracked(states=UNSETTLED) if wanted in {None, one.attempt}]
-    records: dict[str, list[Record]] = {}
+    read: dict[str, tuple[Run, list[Record]] | str] = {}
     for name in dict.fromkeys(one.run for one in found):
-        records[name] = [record for record, _ in await ledger.read(name)]
-    return [await _packet(ledger, written, one, records[one.run]) for one in found]
+        try:
+            read[name] = await written.state_of(name), [record for record, _ in await ledger.read(name)]
+        except (CorruptLedger, UnreadableRecord) as error:
+            read[name] = str(error)
+    return [await _packet(ledger, written, one, read[one.run]) for one in found]
 
 
-async def _packet(ledger: Ledger, written: Book, seen: Tracked, records: Sequence[Record]) -> Packet:
-    try:
-        run = await written.state_of(seen.run)
-    except CorruptLedger as error:
-        fail(f"the ledger is corrupt: {error}", code=2)
-    attempt = run.attempts[seen.attempt]
+async def _packet(
+    ledger: Ledger, written: Book, seen: Tracked, read: tuple[Run, list[Record]] | str
+) -> Packet | Unreadable:
+    if isinstance(read, str):
+        return Unreadable(seen.attempt, seen.run, seen.state, read)
+    run, records = read
+    attempt = run.attempts.get(seen.attempt)
+    if attempt is None:
+        return Unreadable(
+            seen.attempt, seen.run, seen.state, "its run does not know it; `counterfoil verify` says more"
+        )
     known = await _known(ledger, run, attempt)
     told = await stored_in(ledger, attempt.intent.arguments)
     return packet(run, records, attempt, known, told, utc(written.clock.now()))
@@ -88,8 +112,8 @@ async def _known(ledger: Ledger, run: Run, attempt: Attempt) -> Registered | Non
     return registered(Tool(intent.tool, intent.upstream or "", own_name, definition or {}), rules.policy)
 
 
-def _print_all(packets: Sequence[Packet]) -> None:
-    if not packets:
+def _print_all(found: Sequence[Packet | Unreadable]) -> None:
+    if not found:
         console.print("Everything is settled. What a person must undo by hand, `counterfoil runs` shows.")
         return
     table = plain_table()
@@ -97,6 +121,7 @@ def _print_all(packets: Sequence[Packet]) -> None:
         table.add_column(name, no_wrap=True)
     table.add_column("tool, state", overflow="fold")
     table.add_column("what goes on", ratio=1, overflow="fold")
+    packets = [one for one in found if isinstance(one, Packet)]
     for one in sorted(packets, key=lambda each: (not each.person, each.sent_at)):
         what = Text(visible(one.tool), style="bold").append(f"\n{one.state}", style="not bold")
         last = f"\nlast: {visible(one.tried[-1].says)}" if one.tried else ""
@@ -107,6 +132,8 @@ def _print_all(packets: Sequence[Packet]) -> None:
             f"{'A PERSON MUST SAY' if one.person else one.goes_on}{last}",
             style="yellow" if one.person else "",
         )
+    for lost in (one for one in found if isinstance(one, Unreadable)):
+        table.add_row(lost.attempt, "", lost.state, f"CANNOT BE READ: {lost.trouble}", style="red")
     console.print(table)
     if any(one.person for one in packets):
         console.print("`counterfoil reconcile ATTEMPT` has what is known of one; `counterfoil resolve` settles it.")
@@ -141,7 +168,7 @@ def _drive(config: Path, seconds: float) -> None:
             while True:
                 _ = await gateway.recovery.sweep()
                 packets = await _packets(gateway.book.ledger, None)
-                left = [one for one in packets if not one.person]
+                left = [one for one in packets if isinstance(one, Packet) and not one.person]
                 if not left or loop.time() >= until:
                     _print_all(packets)
                     return len(packets)

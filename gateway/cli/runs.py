@@ -10,9 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
-from gateway.cli.plain import ago, counted, cut, plain_table, seconds, visible
+from gateway.cli.plain import GONE, ago, counted, cut, plain_table, seconds, visible
 from gateway.kernel.reduce import CorruptLedger
-from gateway.model.canonical import parse
 from gateway.model.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -39,9 +38,9 @@ from gateway.model.events import (
 )
 from gateway.model.record import Record
 from gateway.model.run import Run
-from gateway.ports import DamagedRecord, Ledger
+from gateway.ports import Ledger, UnreadableRecord
 from gateway.runtime.book import Book
-from gateway.runtime.wire import ANY_DEPTH
+from gateway.runtime.explain import stored_in
 
 NARROW = 100
 """Columns below which things stand under each other, not beside each other."""
@@ -84,7 +83,7 @@ async def _summary_of(written: Book, name: str) -> dict[str, Any]:
     """One damaged run hides no other."""
     try:
         return _summary(await written.state_of(name))
-    except (CorruptLedger, DamagedRecord):
+    except (CorruptLedger, UnreadableRecord):
         return _summary(Run(name)) | {"state": "cannot be read: `counterfoil verify` says why"}
 
 
@@ -145,8 +144,7 @@ def _show_step(wanted: str, step: int, url: str | None) -> None:
             return None
         attempt = found[0].attempts.get(getattr(record.event, "attempt", None) or "")
         cited = {"arguments": getattr(record.event, "arguments", None), "result": attempt.result if attempt else None}
-        bodies = {name: await ledger.payload(digest) for name, digest in cited.items() if digest is not None}
-        stored = {name: parse(body, max_depth=ANY_DEPTH) if body else None for name, body in bodies.items()}
+        stored = {name: await stored_in(ledger, digest) for name, digest in cited.items() if digest is not None}
         return {"record": record.model_dump(mode="json"), **stored}
 
     told = with_ledger(url, work)
@@ -166,8 +164,7 @@ async def _read(ledger: Ledger, wanted: str) -> tuple[Run, list[Record], dict[st
     for record in records:
         cited = getattr(record.event, "arguments", None)
         if cited is not None and cited not in payloads:
-            body = await ledger.payload(cited)
-            payloads[cited] = parse(body) if body is not None else None
+            payloads[cited] = await stored_in(ledger, cited)
     try:
         return await (await book(ledger)).state_of(wanted), records, payloads
     except CorruptLedger as error:
@@ -343,7 +340,7 @@ def _why(check: str, rule: str | None, reason: str | None) -> str:
 
 def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, payloads: dict[str, Any]) -> str:
     arguments = payloads.get(event.arguments)
-    shown = json.dumps(arguments, ensure_ascii=False) if arguments is not None else "(erased)"
+    shown = json.dumps(arguments, ensure_ascii=False) if arguments is not None else GONE
     undoing = f" to undo {event.compensates}" if event.compensates and not isinstance(event, IntentRecorded) else ""
     return f"{event.tool} {cut(shown, 100)}{undoing}"
 

@@ -53,7 +53,7 @@ class Packet:
     upstream: str
     transition: str | None
     arguments: Mapping[str, Any] | None
-    """None where they were erased."""
+    """None where they were erased or changed."""
     state: str
     sent_at: datetime
     settles_at: datetime

@@ -24,7 +24,7 @@ from gateway.model.proposal import Key, KeySource, Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run
 from gateway.model.tool import Tool
-from gateway.ports import LedgerUnavailable, Upstreams, Withdrawal
+from gateway.ports import LedgerUnavailable, UnreadableRecord, Upstreams, Withdrawal
 from gateway.runtime.book import Book
 from gateway.runtime.carry import Carrier
 from gateway.runtime.flight import Flight
@@ -80,10 +80,10 @@ class Undoer:
                     await self._book.fresh_state_of(run_id)
                 while await self._one(run_id):
                     count += 1
+            except (CorruptLedger, PolicyMissing, UnreadableRecord) as error:
+                _LOG.error("what run %s has to undo cannot be undone: %s", run_id, error)
             except LedgerUnavailable as error:
                 _LOG.warning("what run %s has to undo waits for the ledger: %s", run_id, error)
-            except (CorruptLedger, PolicyMissing) as error:
-                _LOG.error("what run %s has to undo cannot be undone: %s", run_id, error)
         return count
 
     async def sweep(self) -> int:

@@ -110,7 +110,6 @@ async def shown(ledger: Ledger) -> object:
     return (
         [await ledger.read(name, after) for name in RUNS for after in (0, 1)],
         [await ledger.find(kinds, limit=4) for kinds in (["run.opened", "approval.requested"], ["outcome.delivered"])],
-        [await ledger.payload(Digest(cited)) for cited in ("c1:a", "c1:b")],
         await ledger.levels(ACCOUNTS),
         await ledger.tracked(),
         await ledger.tracked(states=["open", "unverified"]),

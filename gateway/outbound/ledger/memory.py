@@ -12,7 +12,7 @@ from typing import TypeAlias
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
-from gateway.outbound.ledger.chain import UNOPENED, check_expected, check_holds, decoded, entries
+from gateway.outbound.ledger.chain import UNOPENED, check_expected, check_holds, decoded, entries, intact
 from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Tracked
 
 _Line: TypeAlias = tuple[str, bytes, str, str, int]
@@ -94,7 +94,8 @@ class MemoryLedger:
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
         self._check_available()
-        return self._payloads.get(digest)
+        body = self._payloads.get(digest)
+        return None if body is None else intact(body, digest, self._salt)
 
     async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:
         """As `Ledger.levels`."""

@@ -21,7 +21,17 @@ from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger import file
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
-from gateway.outbound.ledger.chain import ROOM, UNOPENED, Entry, check_expected, check_holds, decoded, entries, storable
+from gateway.outbound.ledger.chain import (
+    ROOM,
+    UNOPENED,
+    Entry,
+    check_expected,
+    check_holds,
+    decoded,
+    entries,
+    intact,
+    storable,
+)
 from gateway.outbound.ledger.faults import damaged, unavailable
 from gateway.outbound.ledger.schema import RARE, RARE_SQL
 from gateway.outbound.ledger.writer import Opened, Writer
@@ -146,7 +156,7 @@ class SqliteLedger:
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
         for (body,) in await self._rows(_PAYLOAD, digest):
-            return bytes(body)
+            return intact(bytes(body), digest, self._salt)
         return None
 
     async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:

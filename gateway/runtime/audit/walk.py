@@ -19,7 +19,7 @@ from gateway.model.policy import Policy
 from gateway.model.policy.older import newer
 from gateway.model.record import SCHEMA, Record, decode, link
 from gateway.model.run import Run
-from gateway.ports import Ledger, Logged
+from gateway.ports import DamagedRecord, Ledger, Logged
 from gateway.runtime.audit.lines import Line, Lines
 from gateway.runtime.audit.report import Cited, Report, Unreadable, Wanted
 from gateway.runtime.book import given_way, subjects, tracked_as
@@ -166,10 +166,10 @@ class Walk:
             self._broken("I6", record.id, f"it was answered from the record of `{attempt.id}`, whose arguments differ")
 
     async def _payload(self, digest: Digest) -> Mapping[str, Any] | None:
-        body = await self._ledger.payload(digest)
         try:
+            body = await self._ledger.payload(digest)
             found = parse(body, max_depth=ANY_DEPTH) if body is not None else None
-        except NotStrictJson:
+        except (DamagedRecord, NotStrictJson):
             return None  # told where payloads are looked at
         return found if isinstance(found, dict) else None
 

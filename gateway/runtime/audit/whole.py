@@ -11,7 +11,7 @@ from typing import TypeVar
 from gateway.kernel.audit import Account, Breach, Expected, Together
 from gateway.model.canonical import Digest, digest_bytes
 from gateway.model.note import origin_of
-from gateway.ports import Ledger, Tracked
+from gateway.ports import DamagedRecord, Ledger, Tracked
 from gateway.runtime.audit.report import Cited, Report, Wanted
 from gateway.runtime.audit.seals import Seals
 from gateway.runtime.audit.walk import Walk
@@ -110,8 +110,14 @@ class _Verifying:
             erased = await self._ledger.erased([Digest(digest) for digest, _ in batch])
             self._report.erased += len(erased)
             for digest, place in batch:
-                if digest not in erased and await self._ledger.payload(Digest(digest)) is None:
+                if digest not in erased and not await self._is_stored(Digest(digest)):
                     self._report.broken(Breach("I10", place, f"the payload {digest} that it cites is gone"))
+
+    async def _is_stored(self, digest: Digest) -> bool:
+        try:
+            return await self._ledger.payload(digest) is not None
+        except DamagedRecord:
+            return True  # stored a moment ago, or told where payloads are looked at
 
     # --- what stands beside the log ---------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
-from gateway.outbound.ledger.chain import ROOM, decoded, entries, storable
+from gateway.outbound.ledger.chain import ROOM, decoded, entries, intact, storable
 from gateway.outbound.ledger.postgres.address import Address, parse
 from gateway.outbound.ledger.postgres.connections import Connection, Line, Patience, connect, open_pool
 from gateway.outbound.ledger.postgres.faults import WORLD, lost, unavailable
@@ -98,7 +98,7 @@ class PostgresLedger:
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
         for (body,) in await self._rows(self._sql.payload, digest):
-            return bytes(body)
+            return intact(bytes(body), digest, self._salt)
         return None
 
     async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:
