@@ -1,12 +1,14 @@
 """What was changed in the ledger is never sent, judged by or told; what it does not concern goes on as before."""
 
+import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from gateway.model.canonical import Digest
+from gateway.model.record import link
 from gateway.model.run import Attempt, AttemptState
 from gateway.model.tool import Silence
 from gateway.outbound.ledger.memory import MemoryLedger
@@ -132,3 +134,37 @@ async def test_what_nobody_foresaw_of_one_attempt_stops_no_other(said: list[str]
         await sweeps(it)
         assert (await attempt(it, other)).state is AttemptState.ANSWERED
         assert said == ["attempt run_1.2 cannot be settled: a bug"]
+
+
+def changed(body: bytes, linked: str) -> tuple[bytes, str]:
+    """Somebody has changed the record."""
+    return body.replace(b"local", b"lokal"), linked
+
+
+def newer(body: bytes, _: str) -> tuple[bytes, str]:
+    """A gateway of a newer version has written the record."""
+    later = body.replace(b'"schema_version":1', b'"schema_version":2')
+    return later, link(later)
+
+
+@pytest.mark.parametrize("how", [changed, newer])
+async def test_a_run_that_cannot_be_read_is_no_trouble_of_the_whole_ledger(
+    how: Callable[[bytes, str], tuple[bytes, str]], said: list[str]
+) -> None:
+    ledger = MemoryLedger()
+    async with house(ledger, "before", **KEYED) as before:
+        await before.open("run_2")
+        await lost(before, "write", {"n": 1}, run="run_2")
+        await lost(before, "pay", {"m": 2})
+    kind, body, linked, *more = ledger._runs["run_2"][0]
+    ledger._runs["run_2"][0] = (kind, *how(body, linked), *more)  # type: ignore[assignment]
+    async with house(ledger, "after", upstreams=before.upstreams, **KEYED) as it:
+        keeping = asyncio.ensure_future(it.recovery.keep())
+        for _ in range(10):
+            await it.settle()
+            assert it.book.health.state() == {"state": "writable"}
+            it.clock.tell(it.book.options.lease_s)
+        assert [one.tool.name for one in it.upstreams.sent] == ["write", "pay", "pay"]
+        assert len(said) == 1
+        assert said[0].startswith("attempt run_2.2 cannot be settled: a record of the ledger ")
+        keeping.cancel()
