@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gateway.model.account import Posting as Posting
 from gateway.model.canonical import Digest
@@ -96,8 +96,20 @@ class Logged:
     """Where it stands in the log of all runs; places only grow, and may have gaps."""
     run: str
     seq: int
+    kind: str
+    """That it is looked for by."""
     link: str
     body: bytes
+
+
+class Stands(NamedTuple):
+    """One account in one unit, as it is stored."""
+
+    account: str
+    unit: str
+    level: int
+    until: float | None
+    """As in `Posting`."""
 
 
 class Ledger(Protocol):
@@ -140,6 +152,10 @@ class Ledger(Protocol):
         """
         ...
 
+    async def accounts(self, after: tuple[str, str] = ("", ""), *, limit: int = 1000) -> Sequence[Stands]:
+        """All that stands on accounts, in the order of account and unit, from beyond those."""
+        ...
+
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """All that is unsettled, oldest first; with `states`, only what is in one of them."""
         ...
@@ -171,6 +187,13 @@ class Ledger(Protocol):
 
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """The records beyond the place `after`, in order, as they are stored. For `verify` and for an export."""
+        ...
+
+    async def strange(self) -> Sequence[str]:
+        """What the store lacks of what this version makes, and what was added to it that acts by itself; a line each.
+
+        Whoever can write it can have it lose what is written, or lists not find what is there.
+        """
         ...
 
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:

@@ -288,8 +288,8 @@ async def test_the_log_is_every_record_in_the_order_of_the_appends(ledger: Ledge
     for step in steps:
         await ledger.append(step)
     logged = await ledger.log()
-    stored = [(record.run, record.seq, *record.sealed[::-1]) for step in steps for record in step.records]
-    assert [(found.run, found.seq, found.link, found.body) for found in logged] == stored
+    stored = [(one.run, one.seq, one.event.kind, *one.sealed[::-1]) for step in steps for one in step.records]
+    assert [(found.run, found.seq, found.kind, found.link, found.body) for found in logged] == stored
     places = [found.place for found in logged]
     assert places == sorted(set(places))
     assert await ledger.log(places[1], limit=1) == logged[2:3]

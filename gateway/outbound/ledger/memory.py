@@ -13,7 +13,7 @@ from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
 from gateway.outbound.ledger.chain import UNOPENED, check_expected, check_holds, decoded, entries, intact
-from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Tracked
+from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Stands, Tracked
 
 _Line: TypeAlias = tuple[str, bytes, str, str, int]
 """What a file would have of a record: its kind, body, link, run and place in the run.
@@ -106,6 +106,12 @@ class MemoryLedger:
             for unit in sorted(self._units.get(account, ()))  # a verdict records them in this order
         }
 
+    async def accounts(self, after: tuple[str, str] = ("", ""), *, limit: int = 1000) -> Sequence[Stands]:
+        """As `Ledger.accounts`."""
+        self._check_available()
+        found = sorted(item for item in self._accounts.items() if item[0] > after)
+        return [Stands(*account, *standing) for account, standing in found[:limit]]
+
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
         self._check_available()
@@ -141,9 +147,14 @@ class MemoryLedger:
         """As `Ledger.log`."""
         self._check_available()
         return [
-            Logged(place, run, seq, link, body)
-            for place, (_, body, link, run, seq) in enumerate(self._log[after : after + limit], after + 1)
+            Logged(place, run, seq, kind, link, body)
+            for place, (kind, body, link, run, seq) in enumerate(self._log[after : after + limit], after + 1)
         ]
+
+    async def strange(self) -> Sequence[str]:
+        """As `Ledger.strange`."""
+        self._check_available()
+        return []
 
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
         """As `Ledger.links`."""

@@ -33,9 +33,9 @@ from gateway.outbound.ledger.chain import (
     storable,
 )
 from gateway.outbound.ledger.faults import damaged, unavailable
-from gateway.outbound.ledger.schema import RARE, RARE_SQL
+from gateway.outbound.ledger.schema import LAYOUT, RARE, RARE_SQL, strange
 from gateway.outbound.ledger.writer import Opened, Writer
-from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Occupied, Tracked
+from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Occupied, Stands, Tracked
 
 _HEAD = "SELECT seq, link FROM event WHERE run = ? ORDER BY seq DESC LIMIT 1"
 _ADD_EVENT = "INSERT INTO event (run, seq, kind, link, body) VALUES (?, ?, ?, ?, ?)"
@@ -65,10 +65,14 @@ DELETE FROM accounts WHERE (account, unit) IN (
     WHERE until <= ? ORDER BY until, account, unit LIMIT ?
 )"""
 
+_ACCOUNTS = """
+SELECT account, unit, level, until FROM accounts WHERE (account, unit) > (?, ?) ORDER BY account, unit LIMIT ?
+"""
+
 _READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
 _PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
 _TRACKED = f"SELECT {_COLUMNS} FROM attempt ORDER BY position"  # noqa: S608
-_LOG = "SELECT position, run, seq, link, body FROM event WHERE position > ? ORDER BY position LIMIT ?"
+_LOG = "SELECT position, run, seq, kind, link, body FROM event WHERE position > ? ORDER BY position LIMIT ?"
 _LINKS = "SELECT position, link FROM event WHERE position > ? ORDER BY position LIMIT ?"
 _CLOSED = "SELECT coalesce(max(position), 0) FROM event"
 _CHECKPOINT = """
@@ -166,6 +170,10 @@ class SqliteLedger:
         rows = await self._rows(_levels(len(accounts)), *accounts)
         return {(account, unit): level for account, unit, level in rows}
 
+    async def accounts(self, after: tuple[str, str] = ("", ""), *, limit: int = 1000) -> Sequence[Stands]:
+        """As `Ledger.accounts`."""
+        return [Stands(*row) for row in await self._rows(_ACCOUNTS, *after, limit)]
+
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
         sql = _TRACKED if states is None else _tracked_in(len(states))
@@ -191,6 +199,10 @@ class SqliteLedger:
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""
         return [Logged(*row) for row in await self._rows(_LOG, after, limit)]
+
+    async def strange(self) -> Sequence[str]:
+        """As `Ledger.strange`."""
+        return strange({name: (kind, sql) for name, kind, sql in await self._rows(LAYOUT)})
 
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
         """As `Ledger.links`."""

@@ -108,6 +108,8 @@ class Walk:
         if (record.run, record.seq) != (one.run, one.seq):
             self._broken("I1", where, f"at place {one.place} stands the record `{record.id}` in its stead")
             return None
+        if record.event.kind != one.kind:
+            self._broken("I18", where, f"it is filed as `{one.kind}` and is `{record.event.kind}`: lists go by that")
         return record
 
     def _chain(self, one: Logged, line: Line, record: Record | None) -> None:
