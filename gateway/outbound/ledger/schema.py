@@ -72,13 +72,15 @@ MIGRATIONS: Sequence[Migration] = (
 
 VERSION = len(MIGRATIONS)
 
+SALT_BYTES = 32
+
 
 def create(db: sqlite3.Connection) -> None:
     """The empty file is a ledger of this version, with a salt of its own."""
     db.execute("BEGIN IMMEDIATE")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     _apply(db, MIGRATIONS)
-    db.execute("INSERT INTO meta (key, value) VALUES ('salt', ?)", (secrets.token_bytes(32),))
+    db.execute("INSERT INTO meta (key, value) VALUES ('salt', ?)", (secrets.token_bytes(SALT_BYTES),))
     db.execute("COMMIT")
 
 
@@ -98,6 +100,15 @@ def migrate(db: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS
 def version(db: sqlite3.Connection) -> int:
     """The number of migrations that the file has seen."""
     return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def versions(db: sqlite3.Connection) -> tuple[int, int]:
+    """As `version`, and as the table `meta` has it: at one moment, for another process may be migrating."""
+    told, meant = db.execute(
+        "SELECT user_version, (SELECT CAST(value AS TEXT) FROM meta WHERE key = 'schema_version') "
+        "FROM pragma_user_version"
+    ).fetchone()
+    return int(told), int(meant) if str(meant).isdecimal() else 0
 
 
 LAYOUT = "SELECT name, type, coalesce(sql, '') FROM sqlite_master"

@@ -268,10 +268,10 @@ def _connect(path: Path, busy_timeout_s: float, factory: type[sqlite3.Connection
     place = path.resolve()
     db = file.connect(place, busy_timeout_s, factory)
     try:
-        return Opened(place, db, salt=file.salt(db), watch=file.Watch(place))
-    except sqlite3.Error as error:
+        return Opened(place, db, salt=file.salt(place, db), watch=file.Watch(place))
+    except BaseException:
         db.close()
-        raise unavailable(place, error) from error
+        raise
 
 
 def _reader(path: Path, busy_timeout_s: float) -> aiosqlite.Connection:
