@@ -251,9 +251,7 @@ async def test_the_ledgers_objects_on_one_file_see_each_other(path: Path, sqlite
     assert len(await sqlite.read("run_2")) == 1
 
 
-CHANGED = (
-    "the ledger `{path}` was changed by somebody, {what}: stop every gateway on it and restore it from a backup"
-)
+CHANGED = "the ledger `{path}` was changed by somebody, {what}: stop every gateway on it and restore it from a backup"
 
 
 @pytest.mark.parametrize(
