@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gateway.model.account import Posting as Posting
 from gateway.model.canonical import Digest
@@ -54,8 +54,12 @@ class LedgerUnavailable(Exception):
     """The ledger cannot be written or read now (locked, full, read-only, gone). The write may have happened."""
 
 
-class DamagedRecord(LedgerUnavailable):
-    """One record is not what was written. Runs that do not have it can be read."""
+class UnreadableRecord(LedgerUnavailable):
+    """One record or payload cannot be used as it is stored. What does not need it can be read, and all be written."""
+
+
+class DamagedRecord(UnreadableRecord):
+    """It is not what was written."""
 
 
 class NoSuchRun(Exception):
@@ -93,8 +97,20 @@ class Logged:
     """Where it stands in the log of all runs; places only grow, and may have gaps."""
     run: str
     seq: int
+    kind: str
+    """That it is looked for by."""
     link: str
     body: bytes
+
+
+class Stands(NamedTuple):
+    """One account in one unit, as it is stored."""
+
+    account: str
+    unit: str
+    level: int
+    until: float | None
+    """As in `Posting`."""
 
 
 class Ledger(Protocol):
@@ -124,7 +140,10 @@ class Ledger(Protocol):
         ...
 
     async def payload(self, digest: Digest) -> bytes | None:
-        """The stored bytes, or None if they were erased or never stored here."""
+        """The bytes that were stored under that digest, or None if they were erased or never stored here.
+
+        Raises: DamagedRecord, LedgerUnavailable.
+        """
         ...
 
     async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:
@@ -132,6 +151,10 @@ class Ledger(Protocol):
 
         It is the exact sum of what was posted, by whomever: below 0, if more was given back than taken.
         """
+        ...
+
+    async def accounts(self, after: tuple[str, str] = ("", ""), *, limit: int = 1000) -> Sequence[Stands]:
+        """All that stands on accounts, in the order of account and unit, from beyond those."""
         ...
 
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
@@ -168,6 +191,13 @@ class Ledger(Protocol):
 
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """The records beyond the place `after`, in order, as they are stored. For `verify` and for an export."""
+        ...
+
+    async def strange(self) -> Sequence[str]:
+        """What the store lacks of what this version makes, and what was added to it that acts by itself; a line each.
+
+        Whoever can write it can have it lose what is written, or lists not find what is there.
+        """
         ...
 
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from gateway.cli.plain import counted, cut, seconds
+from gateway.cli.plain import GONE, counted, cut, seconds
 from gateway.kernel.standing import Standing, effects
 from gateway.model.events import (
     ApprovalDecided,
@@ -226,6 +226,6 @@ def _why(check: str, rule: str | None, reason: str | None) -> str:
 
 def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, payloads: dict[str, Any]) -> str:
     arguments = payloads.get(event.arguments)
-    shown = json.dumps(arguments, ensure_ascii=False) if arguments is not None else "(erased)"
+    shown = json.dumps(arguments, ensure_ascii=False) if arguments is not None else GONE
     undoing = f" to undo {event.compensates}" if event.compensates and not isinstance(event, IntentRecorded) else ""
     return f"{event.tool} {cut(shown, 100)}{undoing}"

@@ -14,13 +14,12 @@ from gateway.cli.plain import ago, counted, plain_table, seconds, visible
 from gateway.cli.rows import rows_of
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.standing import CHANGED, Standing, effects
-from gateway.model.canonical import parse
 from gateway.model.events import EvidenceRecorded, ReceiptRecorded
 from gateway.model.record import Record
 from gateway.model.run import Run
-from gateway.ports import DamagedRecord, Ledger
+from gateway.ports import Ledger, UnreadableRecord
 from gateway.runtime.book import Book
-from gateway.runtime.wire import ANY_DEPTH
+from gateway.runtime.explain import stored_in
 
 NARROW = 100
 """Columns below which things stand under each other, not beside each other."""
@@ -63,7 +62,7 @@ async def _summary_of(written: Book, name: str) -> dict[str, Any]:
     """One damaged run hides no other."""
     try:
         return _summary(await written.state_of(name))
-    except (CorruptLedger, DamagedRecord):
+    except (CorruptLedger, UnreadableRecord):
         return _summary(Run(name)) | {"state": "cannot be read: `counterfoil verify` says why"}
 
 
@@ -128,8 +127,7 @@ def _show_step(wanted: str, step: int, url: str | None) -> None:
             return None
         attempt = found[0].attempts.get(getattr(record.event, "attempt", None) or "")
         cited = {"arguments": getattr(record.event, "arguments", None), "result": attempt.result if attempt else None}
-        bodies = {name: await ledger.payload(digest) for name, digest in cited.items() if digest is not None}
-        stored = {name: parse(body, max_depth=ANY_DEPTH) if body else None for name, body in bodies.items()}
+        stored = {name: await stored_in(ledger, digest) for name, digest in cited.items() if digest is not None}
         return {"record": record.model_dump(mode="json"), **stored}
 
     told = with_ledger(url, work)
@@ -149,8 +147,7 @@ async def _read(ledger: Ledger, wanted: str) -> tuple[Run, list[Record], dict[st
     for record in records:
         cited = getattr(record.event, "arguments", None)
         if cited is not None and cited not in payloads:
-            body = await ledger.payload(cited)
-            payloads[cited] = parse(body) if body is not None else None
+            payloads[cited] = await stored_in(ledger, cited)
     try:
         return await (await book(ledger)).state_of(wanted), records, payloads
     except CorruptLedger as error:

@@ -50,7 +50,7 @@ class Action:
     known: Registered | None
     """Its tool as the run's policy sees it; None where that cannot be told."""
     arguments: Mapping[str, Any] | None
-    """None where they were erased."""
+    """None where they were erased or changed."""
 
 
 def of_run(asked: Asked) -> Packet:

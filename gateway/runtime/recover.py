@@ -21,7 +21,7 @@ from gateway.model.events import Event
 from gateway.model.policy import StatusQuery
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, Tracked
-from gateway.ports import LedgerUnavailable, Upstreams
+from gateway.ports import LedgerUnavailable, UnreadableRecord, Upstreams
 from gateway.runtime.book import Book
 from gateway.runtime.engine import Engine
 from gateway.runtime.leases import NOBODYS
@@ -51,6 +51,8 @@ class _Watch:
     """When it is looked at again, while it is unknown."""
     helpless: bool = False
     """Whether this gateway has no way to find out."""
+    stuck: str = ""
+    """What the last try to settle it met with, where that is no trouble of the whole ledger's."""
 
 
 class Recovery:
@@ -98,11 +100,15 @@ class Recovery:
         due = [one for one in found if self._is_due(one)]
         settled, failed = 0, list[LedgerUnavailable]()
         for start in range(0, len(due), TOGETHER):
-            for came in await asyncio.gather(*(self._settle(one) for one in due[start : start + TOGETHER])):
-                if isinstance(came, LedgerUnavailable):
-                    failed.append(came)
+            some = due[start : start + TOGETHER]
+            came = await asyncio.gather(*map(self._settle, some), return_exceptions=True)
+            for one, what in zip(some, came, strict=True):
+                if isinstance(what, bool):
+                    settled += what
+                elif isinstance(what, LedgerUnavailable) and not isinstance(what, UnreadableRecord):
+                    failed.append(what)
                 else:
-                    settled += came
+                    self._stuck(one, what)
         self._say_left()
         settled += await self._engine.undoer.sweep()
         if failed:
@@ -135,19 +141,22 @@ class Recovery:
     def _watch(self) -> _Watch:
         return _Watch(self._clock.monotonic(), self._book.options.lease_s)
 
-    async def _settle(self, seen: Tracked) -> bool | LedgerUnavailable:
-        try:
-            run, attempt = await self._carrier.attempt_of(seen.run, seen.attempt)
-            if attempt.state is AttemptState.UNKNOWN:
-                return await self._inquire(seen, run, attempt)
-            if attempt.unverified:
-                return await self._verify(seen)
-            return await self._give_up(seen, run, attempt)
-        except (CorruptLedger, PolicyMissing) as error:
-            _LOG.error("attempt %s cannot be settled: %s", seen.attempt, error)
-        except LedgerUnavailable as error:
-            return error
-        return False
+    async def _settle(self, seen: Tracked) -> bool:
+        run, attempt = await self._carrier.attempt_of(seen.run, seen.attempt)
+        if attempt.state is AttemptState.UNKNOWN:
+            return await self._inquire(seen, run, attempt)
+        if attempt.unverified:
+            return await self._verify(seen)
+        return await self._give_up(seen, run, attempt)
+
+    def _stuck(self, seen: Tracked, why: BaseException) -> None:
+        """It alone cannot be settled, whatever is wrong with it: said once, and tried again by every sweep."""
+        watch, said = self._watches[seen.attempt], f"{type(why).__name__}: {why}"
+        watch.helpless = True
+        if watch.stuck != said:
+            known = isinstance(why, CorruptLedger | PolicyMissing | UnreadableRecord)
+            _LOG.error("attempt %s cannot be settled: %s", seen.attempt, why, exc_info=None if known else why)
+        watch.stuck = said
 
     async def _verify(self, seen: Tracked) -> bool:
         """Its verifier is asked again, if this gateway can: else another one serves what it has to be judged by."""

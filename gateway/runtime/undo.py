@@ -227,7 +227,7 @@ def _said(run_id: str) -> Iterator[None]:
     """What keeps us from undoing it now is said, and goes no further."""
     try:
         yield
+    except (CorruptLedger, PolicyMissing, UnreadableRecord) as error:
+        _LOG.error("what run %s has to undo cannot be undone: %s", run_id, error)
     except LedgerUnavailable as error:
         _LOG.warning("what run %s has to undo waits for the ledger: %s", run_id, error)
-    except (CorruptLedger, PolicyMissing) as error:
-        _LOG.error("what run %s has to undo cannot be undone: %s", run_id, error)

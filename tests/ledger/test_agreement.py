@@ -110,11 +110,11 @@ async def shown(ledger: Ledger) -> object:
     return (
         [await ledger.read(name, after) for name in RUNS for after in (0, 1)],
         [await ledger.find(kinds, limit=4) for kinds in (["run.opened", "approval.requested"], ["outcome.delivered"])],
-        [await ledger.payload(Digest(cited)) for cited in ("c1:a", "c1:b")],
         await ledger.levels(ACCOUNTS),
+        await ledger.accounts(limit=9),
         await ledger.tracked(),
         await ledger.tracked(states=["open", "unverified"]),
-        [(one.place, one.run, one.seq, one.link, one.body) for one in await ledger.log(limit=9)],
+        [(one.place, one.run, one.seq, one.kind, one.link, one.body) for one in await ledger.log(limit=9)],
         await ledger.links(1, limit=9),
         await ledger.closed(),
         await ledger.payloads(),

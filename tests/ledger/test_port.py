@@ -8,10 +8,10 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from gateway.model.canonical import Digest
+from gateway.model.canonical import Digest, digest_bytes
 from gateway.model.record import GENESIS, encode
 from gateway.outbound.ledger import open_ledger
-from gateway.ports import Append, Checkpoint, Conflict, Ledger, LedgerUnavailable, Occupied
+from gateway.ports import Append, Checkpoint, Conflict, DamagedRecord, Ledger, LedgerUnavailable, Occupied
 from tests.ledger.making import T0, Line, asked, attempt, opened, small
 
 BODY = b'{"to":"alice"}'
@@ -192,17 +192,30 @@ async def test_what_builds_on_a_refused_step_is_refused_too(ledger: Ledger) -> N
 
 async def test_a_payload_is_stored_once_and_the_first_stays(ledger: Ledger) -> None:
     line = Line("run_1")
-    await ledger.append(line.paying({CITED: BODY}))
-    await ledger.append(line.paying({CITED: b"other", Digest("c1:two"): b""}))
-    assert await ledger.payload(CITED) == BODY
-    assert await ledger.payload(Digest("c1:two")) == b""
+    cited, two = digest_bytes(BODY, ledger.salt), digest_bytes(b"", ledger.salt)
+    await ledger.append(line.paying({cited: BODY}))
+    await ledger.append(line.paying({cited: b"other", two: b""}))
+    assert await ledger.payload(cited) == BODY
+    assert await ledger.payload(two) == b""
     assert await ledger.payload(Digest("c1:never")) is None
+
+
+async def test_a_payload_that_is_not_the_one_of_its_digest_is_never_given(ledger: Ledger) -> None:
+    cited = digest_bytes(BODY, ledger.salt)
+    await ledger.append(Line("run_1").paying({cited: b'{"to":"mallory"}'}))
+    with pytest.raises(DamagedRecord) as damaged:
+        await ledger.payload(cited)
+    assert str(damaged.value) == (
+        f"the payload `{cited}` of the ledger was changed after it was written: restore it from a backup"
+    )
+    assert await ledger.payloads() == [(cited, b'{"to":"mallory"}')]  # for `verify`, as it stands
 
 
 async def test_a_payload_may_have_sixteen_mebibytes(ledger: Ledger) -> None:
     large = bytes(range(256)) * (16 * 1024 * 4)
-    await ledger.append(Line("run_1").paying({CITED: large}))
-    assert await ledger.payload(CITED) == large
+    cited = digest_bytes(large, ledger.salt)
+    await ledger.append(Line("run_1").paying({cited: large}))
+    assert await ledger.payload(cited) == large
 
 
 async def test_records_are_found_newest_first_over_all_runs(ledger: Ledger) -> None:
@@ -279,8 +292,8 @@ async def test_the_log_is_every_record_in_the_order_of_the_appends(ledger: Ledge
     for step in steps:
         await ledger.append(step)
     logged = await ledger.log()
-    stored = [(record.run, record.seq, *record.sealed[::-1]) for step in steps for record in step.records]
-    assert [(found.run, found.seq, found.link, found.body) for found in logged] == stored
+    stored = [(one.run, one.seq, one.event.kind, *one.sealed[::-1]) for step in steps for one in step.records]
+    assert [(found.run, found.seq, found.kind, found.link, found.body) for found in logged] == stored
     places = [found.place for found in logged]
     assert places == sorted(set(places))
     assert await ledger.log(places[1], limit=1) == logged[2:3]
@@ -332,11 +345,12 @@ async def test_payloads_are_listed_and_erased_and_what_was_erased_is_known(ledge
 
 async def test_a_payload_that_comes_again_is_no_longer_an_erased_one(ledger: Ledger) -> None:
     line = Line("run_1")
-    await ledger.append(line.paying({CITED: BODY}))
-    await ledger.erase([CITED], T0)
-    await ledger.append(line.paying({CITED: BODY}))
-    assert await ledger.payload(CITED) == BODY
-    assert await ledger.erased([CITED]) == {}
+    cited = digest_bytes(BODY, ledger.salt)
+    await ledger.append(line.paying({cited: BODY}))
+    await ledger.erase([cited], T0)
+    await ledger.append(line.paying({cited: BODY}))
+    assert await ledger.payload(cited) == BODY
+    assert await ledger.erased([cited]) == {}
 
 
 async def test_each_ledger_has_a_salt_of_its_own(ledger: Ledger) -> None:

@@ -268,6 +268,7 @@ QUERIES: dict[str, list[Any]] = {
     "find": [["outcome.delivered"], 5],
     "payload": ["c1:a"],
     "levels_of": [["a"]],
+    "accounts": ["a", "calls", 5],
     "tracked_in": [["open"]],
     "log": [0, 5],
     "links": [0, 5],
@@ -309,4 +310,42 @@ async def test_what_changes_with_every_call_writes_no_index(postgres_url: str, n
                 await anyio.sleep(0.02)
         updated, in_place = await connection.fetchrow(hot, name, table)
         assert (table, updated) == (table, in_place)
+    await ledger.close()
+
+
+async def test_all_that_stands_in_a_schema_is_known(postgres_url: str, name: str, db: "asyncpg.Connection") -> None:
+    await (await open_postgres(postgres_url)).close()
+    found = {(kind, one): what for kind, one, what in await db.fetch(schema.LAYOUT.replace("{s}", name))}
+    assert found == schema.made(name)
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("DROP INDEX {s}.event_rare", ["the index `event_rare` is gone"]),
+        (
+            "DROP INDEX {s}.attempt_hold; CREATE INDEX attempt_hold ON {s}.attempt (hold)",
+            ["the index `attempt_hold` is another one"],
+        ),
+        ("CREATE RULE r AS ON INSERT TO {s}.payload DO INSTEAD NOTHING", ["there is a rule, `r`"]),
+        (
+            """
+            CREATE FUNCTION {s}.f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+            CREATE TRIGGER t BEFORE INSERT ON {s}.event FOR EACH ROW EXECUTE FUNCTION {s}.f();
+            """,
+            ["there is a trigger, `t`"],
+        ),
+        (
+            "CREATE OR REPLACE FUNCTION {s}.closed() RETURNS bigint LANGUAGE sql AS $$ SELECT 0::bigint $$",
+            ["the function `closed` is another one"],
+        ),
+        ("CREATE TABLE {s}.mine (x integer); CREATE VIEW {s}.v AS SELECT 1", []),
+    ],
+)
+async def test_what_a_schema_is_made_of(
+    postgres_url: str, name: str, db: "asyncpg.Connection", sql: str, says: list[str]
+) -> None:
+    ledger = await open_postgres(postgres_url)
+    await db.execute(sql.replace("{s}", name))
+    assert await ledger.strange() == says
     await ledger.close()

@@ -260,7 +260,11 @@ async def test_a_server_that_is_down_is_waited_for_and_that_is_said_once() -> No
 async def test_a_refund_that_was_not_sent_is_sent_by_a_later_sweep() -> None:
     async with undoing() as it:
         it.upstreams.will("refund", NotSent("refused"))
-        await it.call("pay", {"amount": 5})
+        shown = await it.call("pay", {"amount": 5})
+        assert shown.refusal is not None
+        (undone,) = shown.refusal.undone or ()
+        says = "`refund` could not be sent, and is tried again"
+        assert (undone.state, undone.by, undone.says) == ("waits", None, says)
         assert (await standing(it, "run_1.2")).state == "owed"
         assert await swept(it) == 1
         assert sent(it) == [PAID, REFUNDED, REFUNDED]
@@ -316,6 +320,8 @@ async def test_a_refund_of_which_nothing_is_known_is_settled_by_a_person(*, happ
         assert await swept(it) == 0, "it is never sent again by itself"
         assert refused(await it.call("write")) == ("held", "write")
         await finds(it, "run_1.6", happened=happened)
+        says = "`refund` undid it" if happened else "`refund` was sent and did not happen; it is made again"
+        assert ((await told(it)).undone or ())[0].says == says
         assert await swept(it) == (0 if happened else 1)
         assert sent(it, "pay", "refund") == [PAID, REFUNDED] + ([] if happened else [REFUNDED])
         assert (await standing(it, "run_1.2")).state == "undone"

@@ -22,11 +22,21 @@ from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger import file
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
-from gateway.outbound.ledger.chain import ROOM, UNOPENED, Entry, check_expected, check_holds, decoded, entries, storable
+from gateway.outbound.ledger.chain import (
+    ROOM,
+    UNOPENED,
+    Entry,
+    check_expected,
+    check_holds,
+    decoded,
+    entries,
+    intact,
+    storable,
+)
 from gateway.outbound.ledger.faults import damaged, unavailable
-from gateway.outbound.ledger.schema import RARE, RARE_SQL
+from gateway.outbound.ledger.schema import LAYOUT, RARE, RARE_SQL, strange
 from gateway.outbound.ledger.writer import Opened, Writer
-from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Occupied, Tracked
+from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Occupied, Stands, Tracked
 
 _HEAD = "SELECT seq, link FROM event WHERE run = ? ORDER BY seq DESC LIMIT 1"
 _ADD_EVENT = "INSERT INTO event (run, seq, kind, link, body) VALUES (?, ?, ?, ?, ?)"
@@ -58,10 +68,14 @@ DELETE FROM accounts WHERE (account, unit) IN (
     WHERE until <= ? ORDER BY until, account, unit LIMIT ?
 )"""
 
+_ACCOUNTS = """
+SELECT account, unit, level, until FROM accounts WHERE (account, unit) > (?, ?) ORDER BY account, unit LIMIT ?
+"""
+
 _READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
 _PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
 _TRACKED = f"SELECT {_COLUMNS} FROM attempt ORDER BY position"  # noqa: S608
-_LOG = "SELECT position, run, seq, link, body FROM event WHERE position > ? ORDER BY position LIMIT ?"
+_LOG = "SELECT position, run, seq, kind, link, body FROM event WHERE position > ? ORDER BY position LIMIT ?"
 _LINKS = "SELECT position, link FROM event WHERE position > ? ORDER BY position LIMIT ?"
 _CLOSED = "SELECT coalesce(max(position), 0) FROM event"
 _CHECKPOINT = """
@@ -149,7 +163,7 @@ class SqliteLedger:
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
         for (body,) in await self._rows(_PAYLOAD, digest):
-            return bytes(body)
+            return intact(bytes(body), digest, self._salt)
         return None
 
     async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:
@@ -158,6 +172,10 @@ class SqliteLedger:
             return {}
         rows = await self._rows(_levels(len(accounts)), *accounts)
         return {(account, unit): level for account, unit, level in rows}
+
+    async def accounts(self, after: tuple[str, str] = ("", ""), *, limit: int = 1000) -> Sequence[Stands]:
+        """As `Ledger.accounts`."""
+        return [Stands(*row) for row in await self._rows(_ACCOUNTS, *after, limit)]
 
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
@@ -184,6 +202,10 @@ class SqliteLedger:
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""
         return [Logged(*row) for row in await self._rows(_LOG, after, limit)]
+
+    async def strange(self) -> Sequence[str]:
+        """As `Ledger.strange`."""
+        return strange({name: (kind, sql) for name, kind, sql in await self._rows(LAYOUT)})
 
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
         """As `Ledger.links`."""
@@ -249,10 +271,10 @@ def _connect(path: Path, busy_timeout_s: float, factory: type[sqlite3.Connection
     place = path.resolve()
     db = file.connect(place, busy_timeout_s, factory)
     try:
-        return Opened(place, db, salt=file.salt(db), watch=file.Watch(place))
-    except sqlite3.Error as error:
+        return Opened(place, db, salt=file.salt(place, db), watch=file.Watch(place))
+    except BaseException:
         db.close()
-        raise unavailable(place, error) from error
+        raise
 
 
 def _reader(path: Path, busy_timeout_s: float) -> aiosqlite.Connection:
