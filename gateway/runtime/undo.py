@@ -24,7 +24,7 @@ from gateway.model.policy import Compensation
 from gateway.model.proposal import Key, KeySource, Proposal
 from gateway.model.run import Attempt, AttemptState, Run, Tracked
 from gateway.model.tool import Tool
-from gateway.ports import LedgerUnavailable, Upstreams, Withdrawal
+from gateway.ports import LedgerUnavailable, UnreadableRecord, Upstreams, Withdrawal
 from gateway.runtime.book import Book
 from gateway.runtime.carry import Carrier
 from gateway.runtime.flight import Flight

@@ -35,6 +35,14 @@ async def test_a_name_is_looked_up_exactly(faults: Faults) -> None:
             assert await catalogue.tool(name) is None
 
 
+async def test_all_that_is_offered_is_there_once_every_upstream_is(faults: Faults) -> None:
+    async with opened(faults.stdio("a"), prefix=True) as catalogue:
+        tools, complete = await catalogue.offered()
+        assert ([one.name for one in tools], complete) == ([one["name"] for one in catalogue.tools()], True)
+    async with opened(faults.stdio("a"), StdioSpec("b", NOWHERE), prefix=True) as catalogue:
+        assert (await catalogue.offered())[1] is False
+
+
 async def test_names_that_collide_are_withheld_and_both_origins_are_told(
     faults: Faults, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -103,6 +111,8 @@ async def test_the_tools_of_one_that_went_down_stay_listed(faults: Faults) -> No
         tool = await until(catalogue, "echo", healthy=False)
         assert catalogue.tools() == before
         assert tool == Tool("echo", "f", "echo", before[0], healthy=False, trouble="it exited with status 3")
+        tools, complete = await catalogue.offered()
+        assert ([one.name for one in tools], complete) == ([one["name"] for one in before], False)
 
 
 async def test_a_call_to_nobody_is_not_sent(faults: Faults) -> None:
