@@ -195,7 +195,7 @@ def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row], pl
             told = [f"{event.approval} by {event.by.id}{reason}"]
             return Row(step, "", "", event.decision, results=told, style="magenta")
         case RunStopped():
-            return Row(step, event.rule or "", "", f"STOP {event.outcome}", results=[event.reason], style="bold")
+            return Row(step, event.rule or "", "", f"STOP\n{event.outcome}", results=[event.reason], style="bold")
         case _:
             return None
 

@@ -24,7 +24,9 @@ from gateway.runtime.book import Book
 from gateway.runtime.wire import ANY_DEPTH
 
 NARROW = 100
-"""Columns below which things stand under each other, not beside each other."""
+"""Columns below which, in the list of runs, things stand under each other, not beside each other."""
+WIDE = 120
+"""Columns from which a result stands beside its call, and not below it."""
 
 AS_JSON = Annotated[bool, typer.Option("--json", help="Plain JSON.")]
 
@@ -187,7 +189,7 @@ def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: i
     each proposal and what came of it; of those that changed the world alone, or may have, if only these are asked for.
     """
     table = plain_table(f"{run.id}  ({run.workflow})")
-    narrow = width < NARROW
+    narrow = width < WIDE
     table.add_column("step", justify="right")
     table.add_column("transition, call, result" if narrow else "transition, call", ratio=5, overflow="fold")
     table.add_column("verdict", no_wrap=True)
