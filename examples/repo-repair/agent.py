@@ -48,7 +48,7 @@ class Agent:
 
     async def ready(self) -> None:
         """Every server is there."""
-        while not {tool.name for tool in (await self._client.list_tools()).tools} >= SERVERS:
+        while not {tool.name for tool in (await self._client.list_tools()).tools} >= SERVERS:  # noqa: ASYNC110 - elsewhere
             await anyio.sleep(0.5)
 
     async def ask(self, tool: str, arguments: Mapping[str, Any] = {}) -> None:
@@ -65,9 +65,10 @@ class Agent:
     async def own(self, tool: str, arguments: Mapping[str, Any] = {}) -> dict[str, Any]:
         """What a tool of the gateway's own answers."""
         result = await self._client.call_tool(tool, dict(arguments))
-        if result.is_error or result.structured_content is None:
-            sys.exit(f"{tool} refused: {result.structured_content}")
-        return result.structured_content
+        told: dict[str, Any] = result.structured_content or {}
+        if result.is_error:
+            sys.exit(f"{tool}: {told}")
+        return told
 
     async def edit(self, before: str, after: str) -> None:
         """The file has been changed, if the gateway let it."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from gateway.cli.plain import counted, cut, seconds
-from gateway.kernel.standing import Standing, effects
+from gateway.kernel.standing import CHANGED, Standing, effects
 from gateway.model.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -62,6 +62,8 @@ class Row:
     """Through which it led the run, the one where it began included; nothing if it moved none."""
     stands: str = ""
     """What is known of its effect; nothing for what has none."""
+    changed: bool = False
+    """Whether that did change the world, or may have."""
 
 
 def rows_of(run: Run, records: list[Record], payloads: dict[str, Any]) -> list[Row]:
@@ -86,18 +88,26 @@ def rows_of(run: Run, records: list[Record], payloads: dict[str, Any]) -> list[R
     for one, stands in effects(run):
         if (mine := attempts.get(one.id)) is not None:
             by = attempts.get(run.undo[one.id].by or "") if stands is Standing.UNDONE else None
-            mine.stands = f"{stands} by step {by.step}" if by is not None else stands.value
+            mine.stands = f"UNDONE by step {by.step}" if by is not None else f"effect {stands}"
+            mine.changed = stands in CHANGED
     return rows
 
 
 def _allowed(step: int, event: IntentRecorded, payloads: dict[str, Any], attempts: dict[str, Row]) -> Row:
-    charge = "\n".join(counted(count, what[:-1]) for what, count in event.charge.model_dump().items() if count)
+    charge = "\n".join(_charged(what, count) for what, count in event.charge.model_dump().items() if count)
     told = [f"not enforced: {_why(one.check, one.rule, one.reason)}" for one in event.checks if not one.passed]
     style = "yellow" if told else ""
     if (undone := attempts.get(event.compensates or "")) is not None:
         told.append(f"to undo step {undone.step}")
     return Row(step, event.transition or "", _call(event, payloads), "allowed", charge, None, told, style)
 
+
+def _charged(what: str, count: int) -> str:
+    return f"cost {count / MILLION:g}" if what == "cost" else counted(count, what[:-1])
+
+
+MILLION = 1_000_000
+"""A cost is recorded in millionths."""
 
 _ENDED = {
     "attempt.unsent": "NOT SENT",

@@ -198,7 +198,7 @@ def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: i
     if not narrow:
         table.add_column("result", ratio=5, overflow="fold")
     for row in rows_of(run, records, payloads):
-        if changes and row.stands.partition(" ")[0] not in CHANGED:
+        if changes and not row.changed:
             continue
         result = Text(visible("\n".join([*row.results, row.stands]).strip("\n"), keep="\n"))
         cells: list[Text | str] = [str(row.step), _what(row), row.verdict, row.charge, seconds(row.duration_s)]
