@@ -243,7 +243,7 @@ async def written(agent: Client, path: str, content: str) -> None:
 async def test_an_agent_that_writes_its_own_tests_convinces_its_runner_alone(shell: Shell) -> None:
     with repairing(shell, "repair") as url, anyio.fail_after(LIMIT_S):
         async with Client(url) as agent:
-            while "fs__write_file" not in {tool.name for tool in (await agent.list_tools()).tools}:  # noqa: ASYNC110 - elsewhere
+            while "fs__write_file" not in {tool.name for tool in (await agent.list_tools()).tools}:
                 await anyio.sleep(0.1)
             await agent.call_tool("runner__run_tests", {})
             await written(agent, "test_export.py", CONVENIENT)

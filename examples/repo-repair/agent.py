@@ -35,6 +35,7 @@ PLAN = {
         {"says": "cells with a comma are all that breaks", "evidence": "tests", "field": "verdict", "equals": "pass"}
     ],
 }
+REVISED = {**PLAN, "steps": ["let the csv module write", "run the tests", "commit"], "assumptions": []}
 COMMIT = {"repo_path": ".", "message": "Quote what needs quotes in the CSV export"}
 SERVERS = {"fs__edit_file", "git__git_commit", "runner__run_tests"}
 """A tool of each: `npx` may take a while to fetch its server."""
@@ -51,16 +52,17 @@ class Agent:
         while not {tool.name for tool in (await self._client.list_tools()).tools} >= SERVERS:  # noqa: ASYNC110 - elsewhere
             await anyio.sleep(0.5)
 
-    async def ask(self, tool: str, arguments: Mapping[str, Any] = {}) -> None:
-        """One call has been made, and what came of it is printed in short."""
+    async def ask(self, tool: str, arguments: Mapping[str, Any] = {}) -> dict[str, Any]:
+        """What one call came to, as the tool or the gateway tells it; it is printed in short."""
         result = await self._client.call_tool(tool, dict(arguments))
         record = (result.meta or {}).get("counterfoil/record", {})
-        told = result.structured_content or {}
+        told: dict[str, Any] = result.structured_content or {}
         if result.is_error and "outcome" in told:  # the gateway's own object
             say(tool, f"{told['outcome']}: {told['reason']}")
-            return
-        over = record.get("stopped")
-        say(tool, f"{over['outcome'] if over else 'passed'}, phase {record['phase']}")
+        else:
+            over = record.get("stopped")
+            say(tool, f"{over['outcome'] if over else 'passed'}, phase {record['phase']}")
+        return told
 
     async def own(self, tool: str, arguments: Mapping[str, Any] = {}) -> dict[str, Any]:
         """What a tool of the gateway's own answers."""
@@ -74,8 +76,19 @@ class Agent:
         """The file has been changed, if the gateway let it."""
         await self.ask("fs__edit_file", {"path": "export.py", "edits": [{"oldText": before, "newText": after}]})
 
-    async def status(self) -> dict[str, Any]:
-        """Where the run stands, as it is printed."""
+    async def plan(self, plan: Mapping[str, Any]) -> None:
+        """The plan is recorded. It grants nothing."""
+        told = await self.own("gateway__plan", plan)
+        say("gateway__plan", f"revision {told['revision']}, assumptions that are looked after: {told['assumptions']}")
+
+    async def note(self, says: str, event: str) -> None:
+        """A hypothesis is recorded, with what it rests on. It counts until the tests speak anew."""
+        rests = {"about": "export.py", "sources": [event], "confidence": 0.8, "until": {"evidence": "tests"}}
+        await self.own("gateway__note", {"says": says, **rests})
+        say("gateway__note", says)
+
+    async def status(self) -> None:
+        """Where the run stands has been asked, and is printed."""
         told = await self.own("gateway__status")
         say("gateway__status", f"phase {told['phase']['name']}, eligible: {listed(told['eligible'], 'transition')}")
         for failure in told.get("failures", ()):
@@ -83,7 +96,6 @@ class Agent:
         for wrong in told.get("plan", {}).get("invalidated", ()):
             say("", f"the plan is wrong: {wrong['assumed']}")
         say("", f"hypotheses: {listed(told.get('hypotheses', ()), 'says') or 'none'}")
-        return told
 
     async def finish(self, says: str) -> bool:
         """Whether the run is a verified success. It is said that it is done; evidence decides."""
@@ -112,8 +124,7 @@ async def repair(url: str) -> bool:
             await agent.ready()
 
             # scoped
-            plan = await agent.own("gateway__plan", PLAN)
-            say("gateway__plan", f"revision {plan['revision']}, {plan['assumptions']} assumption is looked after")
+            await agent.plan(PLAN)
             await agent.ask("fs__read_text_file", {"path": "export.py"})
             await agent.ask("runner__run_tests")
 
@@ -122,18 +133,17 @@ async def repair(url: str) -> bool:
 
             # changed
             await agent.ask("git__git_commit", COMMIT)  # "surely this is it" - no tests have said so
-            await agent.ask("runner__run_tests")  # and they say no
+            failed = await agent.ask("runner__run_tests")  # and they say no
 
-            # failed_check
-            told = await agent.status()
-            note = {"says": "a quote within a cell must be doubled: let the csv module write", "about": "export.py"}
-            seen = {"sources": [told["failures"][0]["event"]], "confidence": 0.8, "until": {"evidence": "tests"}}
-            await agent.own("gateway__note", note | seen)
-            say("gateway__note", note["says"])
+            # failed_check: what the plan assumed is not so
+            await agent.status()
             await agent.ask("fs__read_text_file", {"path": "test_export.py"})
+            await agent.note("a quote within a cell must be doubled", failed["evidence"][0]["event"])
+            await agent.plan(REVISED)
             await agent.edit(HASTY, SOUND)
 
             # changed
+            await agent.status()
             await agent.ask("runner__run_tests")
 
             # verified: the note was about the failure, and is gone with it
