@@ -7,8 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -235,22 +235,29 @@ open("report.xml", "w").write('<testsuite><testcase name="a"/><testcase name="b"
 """
 
 
+@asynccontextmanager
+async def at_work(shell: Shell) -> AsyncIterator[Client]:
+    """An agent that has seen the tests fail."""
+    with repairing(shell, "repair") as url, anyio.fail_after(LIMIT_S):
+        async with Client(url) as agent:
+            while not {"fs__write_file", "git__git_add"} <= {tool.name for tool in (await agent.list_tools()).tools}:
+                await anyio.sleep(0.1)
+            await agent.call_tool("runner__run_tests", {})
+            yield agent
+
+
 async def written(agent: Client, path: str, content: str) -> None:
     assert not (await agent.call_tool("fs__write_file", {"path": path, "content": content})).is_error
 
 
 @in_("repo-repair")
 async def test_an_agent_that_writes_its_own_tests_convinces_its_runner_alone(shell: Shell) -> None:
-    with repairing(shell, "repair") as url, anyio.fail_after(LIMIT_S):
-        async with Client(url) as agent:
-            while "fs__write_file" not in {tool.name for tool in (await agent.list_tools()).tools}:
-                await anyio.sleep(0.1)
-            await agent.call_tool("runner__run_tests", {})
-            await written(agent, "test_export.py", CONVENIENT)
-            await written(agent, "pytest.py", NO_PYTEST)
-            await written(agent, "conftest.py", "def pytest_ignore_collect(): return True\n")
-            checked = (await agent.call_tool("runner__run_tests", {})).structured_content
-            claimed = (await agent.call_tool("gateway__finish", {})).structured_content
+    async with at_work(shell) as agent:
+        await written(agent, "test_export.py", CONVENIENT)
+        await written(agent, "pytest.py", NO_PYTEST)
+        await written(agent, "conftest.py", "def pytest_ignore_collect(): return True\n")
+        checked = (await agent.call_tool("runner__run_tests", {})).structured_content
+        claimed = (await agent.call_tool("gateway__finish", {})).structured_content
     assert checked is not None
     assert (checked["outcome"], checked["phase"]) == ("verification_failed", "failed_check")
     assert checked["reason"].startswith("`tests` found that 2 of 3 tests failed: ")
@@ -259,3 +266,27 @@ async def test_an_agent_that_writes_its_own_tests_convinces_its_runner_alone(she
         False,
         ["tests", "commit", "committed"],
     )
+
+
+SOUND = """\
+import csv, io
+
+def to_csv(rows):
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+"""
+
+
+@in_("repo-repair")
+async def test_a_commit_of_what_was_changed_behind_the_gateway_is_not_believed(shell: Shell) -> None:
+    async with at_work(shell) as agent:
+        await written(agent, "export.py", SOUND)
+        checked = (await agent.call_tool("runner__run_tests", {})).meta
+        (shell.folder / "shop" / "export.py").write_text("def to_csv(rows):\n    return ''\n")
+        await agent.call_tool("git__git_add", {"repo_path": ".", "files": ["export.py"]})
+        told = (await agent.call_tool("git__git_commit", {"repo_path": ".", "message": "Tested"})).structured_content
+    assert checked is not None
+    assert checked["counterfoil/record"]["phase"] == "verified"
+    assert told is not None
+    assert (told["outcome"], told["executed"], told["phase"]) == ("verification_failed", True, "failed_check")
