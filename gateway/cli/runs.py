@@ -116,7 +116,7 @@ def show(
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
     console.print(table_of(state, records, payloads, console.width, changes=changes))
-    console.print("\n".join(totals(state, records)))
+    console.print(Text("\n".join(totals(state, records))))
     if checks:
         _print_checks(records)
 
@@ -211,7 +211,7 @@ def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: i
 def _what(row: Row) -> Text:
     """The transition, the phases that it led through, and the call."""
     head = Text("  ").join(
-        part for part in (Text(visible(row.transition), style="bold"), Text(" → ".join(row.phases))) if part
+        part for part in (Text(visible(row.transition), style="bold"), Text(visible(" → ".join(row.phases)))) if part
     )
     call = Text(visible(row.call), style="not bold dim")
     return Text("\n").join(part for part in (head, call) if part)

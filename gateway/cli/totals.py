@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from gateway.cli.plain import counted, seconds
+from gateway.cli.plain import counted, seconds, visible
 from gateway.kernel.standing import effects
 from gateway.model.events import EvidenceRecorded, PhaseMoved, ReceiptRecorded
 from gateway.model.record import Record
@@ -17,7 +17,7 @@ def totals(run: Run, records: list[Record]) -> Iterator[str]:
     """A line each."""
     moves = [record.event for record in records if isinstance(record.event, PhaseMoved)]
     if moves:
-        yield _way([moves[0].source, *(move.target for move in moves)])
+        yield visible(_way([moves[0].source, *(move.target for move in moves)]))
     yield ", ".join(_spent(run, records))
     yield _end(run)
 
