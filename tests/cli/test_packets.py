@@ -4,8 +4,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from gateway.cli.packets import markdown
 from gateway.kernel.packet import packet
+from gateway.kernel.registry import registered
 from gateway.model.events import AttemptUnknown
 from gateway.model.record import Record, utc
 from gateway.model.run import Run
@@ -39,3 +42,18 @@ def test_arguments_stay_within_their_fence() -> None:
     fence = next(line for line in page.splitlines() if line.endswith("json"))[:-4]
     assert page.count(f"\n{fence}\n") == 1
     assert len(fence) > 3
+
+
+@pytest.mark.parametrize(
+    ("place", "how"),
+    [({"argument": "key"}, ""), ({"header": "Idempotency-Key"}, ", if its server is reached over HTTP")],
+)
+def test_what_is_sent_again_says_until_when_and_over_what(place: dict[str, str], how: str) -> None:
+    idempotency = {"kind": "key", "key": place, "valid_s": 86_400}
+    policy = world.policy(tools={"write": {"effect": "write", "idempotency": idempotency}})
+    run = sent(UNKNOWN)
+    attempt = run.attempts["run_1.2"]
+    made = packet(run, [], attempt, registered(world.tool("write"), policy), {}, attempt.at)
+    until = (attempt.at + timedelta(days=1)).isoformat(timespec="seconds")
+    assert made.goes_on == f"it is sent again under its key{how}, which the server knows until {until}"
+    assert not made.person
