@@ -29,7 +29,7 @@ from gateway.reload import Reload, Source, default_of, first, load_from
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
 from gateway.runtime.engine import Engine
-from gateway.runtime.policies import Policies, Trouble, condition_trouble, surprises, unfit
+from gateway.runtime.policies import Policies, Trouble, condition_trouble, keyless, surprises, unfit
 from gateway.runtime.recover import Recovery
 from gateway.runtime.screen import Screen
 from gateway.runtime.sealing import UNSIGNED, Sealer, Sealing
@@ -202,6 +202,8 @@ class Gateway:
     """Whether somebody is sent spans."""
     session_idle_s: float = IDLE_S
     """As in `Plan`."""
+    stdio: frozenset[str] = frozenset()
+    """The upstreams that are reached over stdio."""
 
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
@@ -233,6 +235,7 @@ class Gateway:
         """What the policies and the tools that are offered have against one another, a line each."""
         listed = self.catalogue.tools()
         offered = {str(tool["name"]) for tool in listed}
+        stdio = {name for name in offered if self.catalogue.owner_of(name) in self.stdio}
         current = self.book.policies.current().policy.workflow
         return [
             f"policy {policy.workflow}: {line}"
@@ -241,6 +244,7 @@ class Gateway:
                 *surprises(policy, offered, default=policy.workflow == current),
                 *self.screen.news(listed, policy),
                 *unfit(policy, listed),
+                *keyless(policy, stdio),
             )
         ]
 
@@ -277,7 +281,8 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
         gc.set_threshold(*COLLECTIONS)
         try:
             async with _engine(plan, ledger, catalogue) as gateway:
-                yield replace(gateway, traced=flush is not None, session_idle_s=plan.session_idle_s)
+                stdio = frozenset(spec.name for spec in plan.upstreams if isinstance(spec, StdioSpec))
+                yield replace(gateway, traced=flush is not None, session_idle_s=plan.session_idle_s, stdio=stdio)
         finally:
             # At the same time: each may take a while, and together they have what is left of 5 s.
             await asyncio.gather(catalogue.close(), otel.stop(flush) if flush is not None else asyncio.sleep(0))

@@ -69,3 +69,5 @@ class Tool:
     """Why not."""
     withheld: bool = False
     """Whether it is listed by its upstream and not offered by us, because of its name."""
+    headers: bool = True
+    """Whether a call of it has HTTP headers; over stdio it has none."""

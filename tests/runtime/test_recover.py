@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -213,6 +214,18 @@ async def test_without_a_key_that_the_upstream_still_knows_nothing_is_sent_again
         assert len(it.upstreams.sent) == 1
         assert [one.says for one in await events(it, AttemptQueried)] == ([] if why is None else [why])
         assert outcome(await it.call("write", TO)) == "held"
+
+
+@pytest.mark.parametrize("headers", [True, False])
+async def test_a_key_that_goes_into_a_header_is_none_where_there_are_no_headers(*, headers: bool) -> None:
+    async with house(**without(key={"header": "Idempotency-Key"})) as it:
+        it.upstreams.offer(replace(it.upstreams.tools["write"], headers=headers))
+        await lost(it)
+        await it.recovery.sweep()
+        it.clock.tell(90)
+        assert await it.recovery.sweep() == headers
+        assert [one.headers.get("Idempotency-Key") for one in it.upstreams.sent] == ["run_1.2"] * (1 + headers)
+        assert it.recovery.state()["for_people"] == (not headers)
 
 
 async def test_a_stopped_run_sends_nothing_again() -> None:

@@ -24,7 +24,7 @@ async def test_definitions_are_as_sent_with_only_their_names_ours(faults: Faults
         name.removeprefix("two__") for name in names[: len(names) // 2]
     ]
     own = {"name": "echo", "inputSchema": {"type": "object"}, "x": 1.0}
-    assert tool == Tool("one__echo", "one", "echo", own)
+    assert tool == Tool("one__echo", "one", "echo", own, headers=False)
     assert shown == {**own, "name": "one__echo"}
     assert list(shown) == list(own)
 
@@ -110,7 +110,9 @@ async def test_the_tools_of_one_that_went_down_stay_listed(faults: Faults) -> No
         await call(catalogue, "exit")
         tool = await until(catalogue, "echo", healthy=False)
         assert catalogue.tools() == before
-        assert tool == Tool("echo", "f", "echo", before[0], healthy=False, trouble="it exited with status 3")
+        assert tool == Tool(
+            "echo", "f", "echo", before[0], healthy=False, trouble="it exited with status 3", headers=False
+        )
         tools, complete = await catalogue.offered()
         assert ([one.name for one in tools], complete) == ([one["name"] for one in before], False)
 

@@ -299,6 +299,9 @@ async def test_who_is_not_there_was_sent_nothing_and_is_back_when_it_is(faults: 
             assert catalogue.health()["gone"]["reason"] == reason
             assert await call(catalogue, "gone__x") == NotSent(f"the upstream `gone` is not there: {reason}")
             assert isinstance(await call(catalogue, "f__echo"), ToolResult)
+            tool = await catalogue.tool("f__echo")
+            assert tool is not None
+            assert tool.headers
 
 
 async def test_who_went_away_is_unhealthy_from_the_first_call_that_found_nobody(faults: Faults) -> None:
