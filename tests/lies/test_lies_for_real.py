@@ -24,6 +24,8 @@ async def test_a_lie_is_seen_through(tmp_path: Path, lie: str, kind: str) -> Non
         assert (answer.get("isError") is True) == (lie != "shape")
         if lie not in STANDS:
             assert answer["structuredContent"]["outcome"] == "verification_failed"
+        else:
+            assert "stopped" not in answer["_meta"]["counterfoil/record"]  # which is ours, not what the liar put there
         for _ in range(2):
             told = await agent.call("gateway__finish", {"says": "it is stored, and all tests pass"})
             assert told["structuredContent"]["finished"] is False
