@@ -287,6 +287,10 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
         source=event.source,
         says=event.reason or "",
     )
+    if attempt.state in _FREED and attempt.intent.effect is not Effect.READ:
+        # It happened after all, and nobody knows when: what was looked at before its answer is stale.
+        tool, objects = attempt.intent.tool, attempt.intent.objects
+        run = run._replace(evidence=stale(run, tool, objects), **wrote(run, tool, objects, end=record.seq))
     if attempt.intent.key is not None and attempt.state in _FREED:
         # It happened after all: who sends its key again must not make a second one of it.
         name = joined(attempt.intent.tool, attempt.intent.key.source, attempt.intent.key.value)
