@@ -14,7 +14,7 @@ from gateway.kernel.rules import Rules
 from gateway.kernel.seeing import not_yet, plain, scope_of, told_apart, told_by_formulas
 from gateway.kernel.values import proven
 from gateway.kernel.verify import Cited, advance, edge_taken
-from gateway.model.canonical import digest
+from gateway.model.canonical import Digest, digest
 from gateway.model.events import Event, EvidenceRecorded
 from gateway.model.policy import ProbeCall, Verifier, micro
 from gateway.model.run import Attempt, Run
@@ -31,6 +31,8 @@ class Question:
     """None: it is about the run as it is."""
     after: int
     """The run's version when the probe starts."""
+    policy: Digest | None
+    """The text by which it is asked; what it finds says nothing under another."""
 
 
 def question(run: Run, attempt_id: str, rules: Rules) -> Question | None:
@@ -39,7 +41,7 @@ def question(run: Run, attempt_id: str, rules: Rules) -> Question | None:
     name = attempt.asked_next
     if name is None or not attempt.unverified:
         return None
-    return Question(name, rules.policy.verifiers[name], attempt, run.version)
+    return Question(name, rules.policy.verifiers[name], attempt, run.version, run.policy)
 
 
 def settle(
@@ -55,6 +57,8 @@ def settle(
     now: datetime,
 ) -> Sequence[Event]:
     """The verifier's verdict about the attempt, or about the run, and the phase that follows from it."""
+    if asked.policy != run.policy:
+        return ()  # the run went on under another text meanwhile, by which it can be asked again
     verdict, says = judged(asked.verifier, asked.rule, run, answer, arguments, rules, now)
     evidence = EvidenceRecorded(
         verifier=asked.verifier,

@@ -9,8 +9,9 @@ from typing import Any
 from rpds import HashTrieMap
 
 from gateway.kernel.globs import names
-from gateway.model.events import EvidenceRecorded
-from gateway.model.run import UNSETTLED, Evidence, Run, joined
+from gateway.model.events import Effect, EvidenceRecorded
+from gateway.model.policy import Policy
+from gateway.model.run import UNSETTLED, Attempt, Evidence, Run, joined
 
 
 def wrote(run: Run, tool: str, objects: Iterable[str] | None, *, intent: int = 0, end: int = 0) -> dict[str, Any]:
@@ -32,6 +33,34 @@ def stale(run: Run, tool: str, objects: Iterable[str] | None) -> HashTrieMap[str
         if held.fresh and _covers(held.event, tool) and _concerns(held.event, objects):
             evidence = evidence.insert(name, replace(held, fresh=False))
     return evidence
+
+
+def doubted(run: Run, attempt: Attempt) -> Run:
+    """The run, once a look has shown that the attempt did not do what it should: it may have done that to anything."""
+    intent, end = attempt.intent, attempt.receipt
+    if intent.effect is Effect.READ or intent.objects is None or end is None:
+        return run
+    evidence = run.evidence
+    for name, held in run.evidence.items():
+        if held.fresh and held.event.after < end and _covers(held.event, intent.tool):
+            evidence = evidence.insert(name, replace(held, fresh=False))
+    return run._replace(evidence=evidence, **wrote(run, intent.tool, None, intent=attempt.seq, end=end))
+
+
+def restated(was: Policy, now: Policy) -> tuple[str, ...]:
+    """The verifiers of a policy whose evidence says nothing under the newer text of it: they ask for something else."""
+    same = {} if was.values != now.values else now.verifiers
+    return tuple(sorted(name for name, rule in was.verifiers.items() if same.get(name) != rule))
+
+
+def withdrawn(run: Run, verifiers: Iterable[str]) -> Run:
+    """The run, once what these verifiers had proven counts no more."""
+    evidence = run.evidence
+    for name in verifiers:
+        held = evidence.get(name)
+        if held is not None:
+            evidence = evidence.insert(name, replace(held, fresh=False))
+    return run._replace(evidence=evidence)
 
 
 def overtaken(run: Run, event: EvidenceRecorded) -> bool:

@@ -11,7 +11,7 @@ from rpds import HashTrieMap
 
 from gateway.kernel import claims, owing, steps
 from gateway.kernel.charges import plus, settled_charge, unmade
-from gateway.kernel.fresh import overtaken, stale, wrote
+from gateway.kernel.fresh import doubted, overtaken, stale, withdrawn, wrote
 from gateway.kernel.moves import NEXT, NEXT_ATTEMPT
 from gateway.model.events import (
     ApprovalDecided,
@@ -148,7 +148,7 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
         case RunMigrated():
             if event.source != run.policy:
                 raise CorruptLedger(f"record `{record.id}` leaves another policy than the run is under")
-            return run._replace(policy=event.target)
+            return withdrawn(run, event.restated)._replace(policy=event.target)
         case FinishClaimed():
             return run
         case FinishRefused():
@@ -287,6 +287,10 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
         source=event.source,
         says=event.reason or "",
     )
+    if attempt.state in _FREED and attempt.intent.effect is not Effect.READ:
+        # It happened after all, and nobody knows when: what was looked at before its answer is stale.
+        tool, objects = attempt.intent.tool, attempt.intent.objects
+        run = run._replace(evidence=stale(run, tool, objects), **wrote(run, tool, objects, end=record.seq))
     if attempt.intent.key is not None and attempt.state in _FREED:
         # It happened after all: who sends its key again must not make a second one of it.
         name = joined(attempt.intent.tool, attempt.intent.key.source, attempt.intent.key.value)
@@ -361,6 +365,8 @@ def _proved(run: Run, record: Record, event: EvidenceRecorded) -> Run:
     run = run._replace(evidence=run.evidence.insert(event.verifier, Evidence(record.seq, event, fresh)))
     if event.attempt is not None:
         run = _judged(run, record, event, event.attempt)
+        if event.verdict == "fail":
+            run = doubted(run, run.attempts[event.attempt])
         merges = run.attempts[event.attempt].intent.merges
         if merges and event.verdict == "fail":
             run = owing.rejecting(run, merges, record.seq)

@@ -46,8 +46,8 @@ def standing(run: Run, attempt: Attempt) -> Standing | None:
     return Standing.COMMITTED if attempt.looked else Standing.REPORTED
 
 
-CHANGED = frozenset({Standing.COMMITTED, Standing.REPORTED, Standing.FAILED, Standing.UNDONE, Standing.UNKNOWN})
-"""What did change the world, or may have."""
+CHANGED = frozenset(Standing) - {Standing.NOTHING}
+"""What did change the world, or may have: an error is no proof that nothing happened."""
 
 
 def effects(run: Run) -> Iterator[tuple[Attempt, Standing]]:

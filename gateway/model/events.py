@@ -67,6 +67,8 @@ class RunMigrated(Frozen):
     kind: Literal["run.migrated"] = "run.migrated"
     source: Digest
     target: Digest
+    restated: tuple[str, ...] = added(())
+    """Verifiers that the newer text defines otherwise: what they had proven counts no more."""
 
 
 class AttemptQueried(Frozen):

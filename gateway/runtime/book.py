@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gateway.kernel import claims
 from gateway.kernel.accounts import held_back, postings
+from gateway.kernel.fresh import restated
 from gateway.kernel.moves import NEXT_ATTEMPT
 from gateway.kernel.owing import follows
 from gateway.kernel.reduce import reduce
@@ -143,7 +144,7 @@ class Book:
             if head.run.policy is not None and head.run.policy != rules.digest:
                 continue
             before, now = head.run, self._now(head.run)
-            moved = self._migrated(before, now)
+            moved = self._migrated(before, rules, now)
             begun, rules = (before, rules) if moved is None else (moved.run, moved.rules)
             try:
                 events = list(step(begun, rules, now))
@@ -178,7 +179,7 @@ class Book:
         now = utc(self.clock.now())
         return now if run.last_at is None else max(now, run.last_at)
 
-    def _migrated(self, run: Run, now: datetime) -> "_Moved | None":
+    def _migrated(self, run: Run, rules: Rules, now: datetime) -> "_Moved | None":
         """The run under the newer text of its policy, where that takes over running runs; None where it does not.
 
         Never while something of it is unsettled, which is settled by the text under which it was begun.
@@ -188,7 +189,8 @@ class Book:
             return None
         if run.phase not in newer.policy.phases:
             return None
-        after, records, _ = self._seal(run, [RunMigrated(source=run.policy, target=newer.digest)], newer, now)
+        moved = RunMigrated(source=run.policy, target=newer.digest, restated=restated(rules.policy, newer.policy))
+        after, records, _ = self._seal(run, [moved], newer, now)
         return _Moved(after, newer, records)
 
     def _seal(

@@ -44,7 +44,7 @@ class Verifying:
         Raises: LedgerUnavailable.
         """
         arguments = await arguments_of(self._book.ledger, about) if about is not None else {}
-        asked = Question(name, rules.policy.verifiers[name], None, run.version)
+        asked = Question(name, rules.policy.verifiers[name], None, run.version, run.policy)
         return await self._ask(run, rules, asked, arguments)
 
     async def before_call(

@@ -51,7 +51,7 @@ def evidence(name: str, answer: Answer, **arguments: Any) -> EvidenceRecorded:
         }
     )
     run = world.after(run, intent, ReceiptRecorded(attempt="run_1.2", answer="result", is_error=False))
-    asked = Question(name, rules.policy.verifiers[name], run.attempts["run_1.2"], run.version)
+    asked = Question(name, rules.policy.verifiers[name], run.attempts["run_1.2"], run.version, run.policy)
     now = utc(world.T0)
     found = settle(run, asked, answer, None, arguments, rules, started_at=now, duration_s=1.0, now=now)
     assert isinstance(found[0], EvidenceRecorded)

@@ -249,7 +249,7 @@ def evidence(verdict: Any, says: str, told: Mapping[str, Any] | None = None, **c
 
 def test_a_verifier_is_asked_once_about_what_was_answered() -> None:
     run, rules, asked = asking()
-    assert asked == Question("t", rules.policy.verifiers["t"], run.attempts[ATTEMPT], 3)
+    assert asked == Question("t", rules.policy.verifiers["t"], run.attempts[ATTEMPT], 3, run.policy)
     assert question(run_of(rules), ATTEMPT, rules) is None
     assert question(run_of(rules_of(), receipt()), ATTEMPT, rules) is None
     assert question(world.after(run, evidence("fail", "x")), ATTEMPT, rules) is None

@@ -79,3 +79,35 @@ def test_what_does_not_fit_the_tools_of_the_servers_is_told() -> None:
         "transitions.0.when.0: the tool `clock__now` takes no argument `zon` (did you mean `zone`?)"
     ]
     assert list(unfit(policy, [{"name": "clock__other", "inputSchema": schema}])) == []
+
+
+def proving(**more: Any) -> dict[str, Any]:
+    """A policy whose writes are proven by a probe, but for a phase that nothing leads to."""
+    return {
+        "phases": {"open": {}, "two": {}},
+        "transitions": [
+            {"name": "w", "tools": ["write"], "verify": "t"},
+            {"name": "r", "tools": ["read"], "to": "two"},
+        ],
+        "verifiers": {"t": {"probe": {"tool": "check"}, "pass": ["true"]}},
+        "success": {"evidence": ["t"], "phase": "two"},
+        **more,
+    }
+
+
+STRICTER: Any = {"t": {"probe": {"tool": "check"}, "pass": ["result.structuredContent.exit == 0"]}}
+
+
+@pytest.mark.parametrize(
+    ("more", "counts"), [({}, True), ({"verifiers": STRICTER}, False), ({"values": {"least": 3}}, False)]
+)
+async def test_what_a_verifier_proved_counts_no_more_once_it_asks_for_something_else(
+    more: dict[str, Any], *, counts: bool
+) -> None:
+    async with house(**proving()) as it:
+        assert await outcome(it, 1) == "passed"
+        it.book.policies.replace({"test": world.policy(**proving(**more, migrate=True, description="newer"))})
+        await it.call("read")
+        assert "run.migrated" in await kinds(it)
+        run = await it.book.state_of("run_1")
+        assert (run.evidence["t"].fresh, run.stopped is not None) == (counts, counts)
