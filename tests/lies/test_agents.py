@@ -102,6 +102,7 @@ async def test_a_stopped_run_gives_everybody_the_same_answer_for_ever_and_sends_
     reached = 0
     run, token = it.token()
     seen: list[dict[str, Any]] = []
+    reached = 0
     for _ in range(2):  # the second gateway knows the run by the ledger alone
         async with served(it) as agents:
             agent = agents(token)
