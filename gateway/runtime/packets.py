@@ -131,7 +131,11 @@ class Packets:
     async def _tools(self, records: Sequence[Record]) -> list[Tool]:
         """The tools as they were last seen: in this run, and else in any other."""
         found: dict[str, Tool] = {}
-        for record in (*reversed(records), *await self._ledger.find(VERDICTS, limit=MAX_SEEN)):
+        try:
+            others: Sequence[Record] = await self._ledger.find(VERDICTS, limit=MAX_SEEN)
+        except UnreadableRecord:
+            others = ()  # a damaged record of another run: this one is told without them
+        for record in (*reversed(records), *others):
             verdict = verdict_of(record)
             if verdict is None or verdict.upstream is None or verdict.tool in found:
                 continue

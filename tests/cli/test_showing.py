@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.cli.totals import MAX_PHASES, totals
+from gateway.model.canonical import digest
 from gateway.model.events import PhaseMoved
 from gateway.model.finish import Finish
 from gateway.model.party import Party
@@ -46,7 +47,8 @@ async def a_repair(folder: Path) -> None:
     async with house(ledger, **WORKFLOW) as it:
         it.upstreams.will("check", FAILS, PASSES)
         await say(it, plan(ASSUMED))
-        await it.engine.call(replace(world.proposal("read", {}), reported_tokens=1200), world.PatientCaller())
+        asked = replace(world.proposal("read", {}), arguments_digest=digest({}, ledger.salt), reported_tokens=1200)
+        await it.engine.call(asked, world.PatientCaller())
         await it.call("write", {"text": "a long text that need not be shown " * 3, "path": "a.py"})
         await say(it, note(until={"evidence": "tests"}))
         await it.engine.finishing.finish(

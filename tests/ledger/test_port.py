@@ -364,9 +364,7 @@ async def test_a_closed_ledger_is_unavailable_and_may_be_closed_again(ledger: Le
     await ledger.close()
     await ledger.close()
     for call in (
-        ledger.append(Line("run_2").step()),
-        ledger.read("run_1"),
-        ledger.find(["run.opened"]),
+        *(ledger.append(Line("run_2").step()), ledger.read("run_1"), ledger.find(["run.opened"])),
         ledger.payload(CITED),
         ledger.tracked(),
         ledger.claim(attempt("att_1"), "gw_1", T0),
@@ -388,8 +386,8 @@ async def test_a_run_is_read_in_pages(ledger: Ledger) -> None:
     line = Line("run_1")
     for _ in range(5):
         await ledger.append(line.step())
-    pages = [await ledger.read("run_1", after, limit=2) for after in (0, 2, 4, 5)]
-    assert [[record.seq for record, _ in page] for page in pages] == [[1, 2], [3, 4], [5], []]
+    seqs = [[one.seq for one, _ in await ledger.read("run_1", after, limit=2)] for after in (0, 2, 4, 5)]
+    assert seqs == [[1, 2], [3, 4], [5], []]
     assert await ledger.read("run_1", 1, limit=100) == (await ledger.read("run_1"))[1:]
 
 

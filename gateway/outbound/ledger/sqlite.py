@@ -69,8 +69,7 @@ DELETE FROM accounts WHERE (account, unit) IN (
 )"""
 
 _ACCOUNTS = """
-SELECT account, unit, level, until FROM accounts WHERE (account, unit) > (?, ?) ORDER BY account, unit LIMIT ?
-"""
+SELECT account, unit, level, until FROM accounts WHERE (account, unit) > (?, ?) ORDER BY account, unit LIMIT ?"""
 
 _READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
 _PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
