@@ -76,7 +76,7 @@ log       57 records of 4 runs, ORIGIN
 payloads  30 stored
 sealed    57 of 57 records by 1 checkpoint; 57 are signed by the key that was given
 head      made over 57 records
-judged    19 verdicts again
+judged    20 verdicts again
 
 clean\
 """)
