@@ -166,7 +166,7 @@ class Driven:
 
     def _undo(self) -> None:
         run = self.life.run
-        due = [name for name in run.owed if run.undo[name].state == "owed"]
+        due = sorted(name for name in run.owed if run.undo[name].state == "owed")
         if due:
             told = {"o": "A"}
             key = Key(KeySource.UNDO, due[0])
