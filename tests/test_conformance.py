@@ -55,6 +55,7 @@ def test_nothing_is_lost_before_a_server_over_http(known: expected.Expected) -> 
     assert {era: expected.inexcusable(lost[era], "http", era, known) for era in ERAS} == {era: [] for era in ERAS}
 
 
+@pytest.mark.long
 def test_nothing_is_lost_before_a_server_over_stdio(known: expected.Expected) -> None:
     with stands.gateway(stands.OVER_STDIO) as url:
         lost = {era: lost_at(url, era, known.server[era]) for era in ERAS}

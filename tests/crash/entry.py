@@ -62,8 +62,8 @@ def install() -> None:
     async def opened(url: str) -> Any:
         return Passed("ledger", await open_ledger(url))
 
-    def made(book: Any, upstreams: Any) -> Any:
-        one: Any = Engine(book, Passed("upstream", upstreams))
+    def made(book: Any, upstreams: Any, *more: Any) -> Any:
+        one: Any = Engine(book, Passed("upstream", upstreams), *more)
         one.delivered = told(one.delivered)
         return one
 
