@@ -26,6 +26,7 @@ def test_what_does_not_come_back_is_named(after: Size, wrong: list[str], found: 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_small_soak_leaves_nothing_behind() -> None:
     command = [sys.executable, "-m", "tests.soak", "--calls", "2000", "--sessions", "50"]
     with subprocess.Popen(
