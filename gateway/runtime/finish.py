@@ -91,16 +91,25 @@ class Finishing:
 
         _, run, rules = await self._book.transact(run_id, claimed, {cited: body})
         if claim.outcome == "verified_success" and run.state is RunState.RUNNING:
-            for one in [*askable(run, rules, utc(self._book.clock.now()))]:
-                run, rules = await self._verifying.about_run(run, rules, one.verifier, one.attempt)
-                if run.state is not RunState.RUNNING:
-                    return run
+            run, rules = await self._ask(run, rules)
 
         def refused(state: Run, judged_by: Rules, _now: datetime) -> Sequence[Event]:
             wanted = tuple(one.what for one in _wanted(state, judged_by, claim))
             return (FinishRefused(claim=place, lacking=wanted),) if wanted and state.state is RunState.RUNNING else ()
 
         return (await self._book.transact(run_id, refused, {}))[1]
+
+    async def _ask(self, run: Run, rules: Rules) -> tuple[Run, Rules]:
+        """Each verifier that success needs has been asked once, by the text that was in force when it was."""
+        asked: set[str] = set()
+        while run.state is RunState.RUNNING:
+            able = askable(run, rules, utc(self._book.clock.now()))
+            one = next((one for one in able if one.verifier not in asked), None)
+            if one is None:
+                break
+            asked.add(one.verifier)
+            run, rules = await self._verifying.about_run(run, rules, one.verifier, one.attempt)
+        return run, rules
 
     def _answer(self, run: Run, rules: Rules, claim: Finish, *, working: bool) -> FinishAnswer:
         ended, wanted = over(run), _wanted(run, rules, claim)

@@ -145,6 +145,36 @@ async def test_nobody_finishes_the_run_of_another() -> None:
             await it.engine.finishing.finish("run_1", other, Finish(), PARTY, "gateway__finish")
 
 
+@pytest.mark.parametrize(
+    "newer",
+    [
+        {"success": {"evidence": ["tests"]}, "verifiers": POLICY["verifiers"]},
+        {
+            "success": {"evidence": ["tests", "lint"]},
+            "verifiers": {
+                name: {"probe": {"tool": "check"}, "pass": ["result.structuredContent.ok == true && true"]}
+                for name in ("tests", "lint")
+            },
+        },
+    ],
+    ids=["one is gone", "all ask otherwise"],
+)
+async def test_a_newer_text_while_verifiers_are_asked_leaves_no_claim_unanswered(newer: Mapping[str, Any]) -> None:
+    both = {"tests": POLICY["verifiers"]["tests"], "lint": POLICY["verifiers"]["tests"]}
+    policy = POLICY | {"verifiers": both, "success": {"evidence": ["tests", "lint"]}}
+    async with house(**policy) as it:
+
+        async def replaced(_: Dispatch) -> Answer:
+            it.book.policies.replace({"test": world.policy(**POLICY | newer | {"migrate": True})})
+            return OK
+
+        it.upstreams.will("check", replaced, OK, OK, OK)
+        told = await said(it)
+        assert told["missing"][0] == {"what": "tests", "says": "it has not been asked yet"}
+        assert (await kinds(it))[-2:] == ["run.migrated", "finish.refused"]
+        assert (await said(it))["outcome"] == "verified_success"
+
+
 async def test_a_slow_verifier_goes_on_while_the_client_is_told_to_wait() -> None:
     answered = asyncio.Event()
 
