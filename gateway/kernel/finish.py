@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from gateway.kernel.owing import undone_by_nobody
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import proves
 from gateway.model.run import Attempt, AttemptState, Run
@@ -39,10 +40,16 @@ def missing(run: Run, rules: Rules) -> Iterator[Missing]:
             yield Missing(what=name, says=f"its evidence is {grade}, and does not count here")
     if success.phase is not None and run.phase != success.phase:
         yield Missing(what=success.phase, says=f"the run must be in this phase, and is in `{run.phase}`")
+    yield from _unended(run)
+
+
+def _unended(run: Run) -> Iterator[Missing]:
     for name in sorted(run.unsettled):
         yield Missing(what=name, says="it is not known yet what came of this attempt")
     for name in sorted(run.owed):
         yield Missing(what=name, says="the effect of this attempt is still to be undone")
+    for name in undone_by_nobody(run):
+        yield Missing(what=name, says="the effect of this attempt must not stay, and only a person can undo it")
 
 
 def askable(run: Run, rules: Rules, now: datetime) -> Iterator[Askable]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.kernel.finish import askable, missing
 from gateway.kernel.left import left
-from gateway.kernel.owing import keeps_going
+from gateway.kernel.owing import keeps_going, undone_by_nobody
 from gateway.kernel.rules import Rules
 from gateway.kernel.status import over
 from gateway.kernel.stop import infeasible
@@ -153,10 +153,12 @@ def _said(run: Run, rules: Rules, claim: Finish, wanted: Sequence[Missing]) -> t
         )
     if wanted:
         more = f" and {len(wanted) - 1} more" if len(wanted) > 1 else ""
-        return f"success is not proven: `{wanted[0].what}`: {wanted[0].says}{more}", _PROVIDE
+        advice = _PERSON if any(undone_by_nobody(run)) else _PROVIDE
+        return f"success is not proven: `{wanted[0].what}`: {wanted[0].says}{more}", advice
     shared = run.origin == "default"
     rest = "this run is shared, and does not end" if shared else "something may still have to be undone"
     return f"all evidence holds; {rest}", tell.NEXT_STEP[Outcome.VERIFIED_SUCCESS]
 
 
 _PROVIDE = "Provide what is missing. Do not say it again before something has changed."
+_PERSON = "Tell the user what a person must undo. This run cannot succeed any more; the way on is another run."

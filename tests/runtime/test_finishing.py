@@ -14,6 +14,8 @@ from gateway.model.tool import Answer, NotSent, Silence
 from gateway.ports import Dispatch, NoSuchRun
 from tests import world
 from tests.runtime.house import House, house, outcome
+from tests.runtime.undoing import POLICY as UNDOABLE
+from tests.runtime.undoing import undoing
 
 PARTY = Party("stdio:1", {}, {"name": "test"})
 OK = world.ok(structuredContent={"ok": True})
@@ -161,11 +163,10 @@ async def test_nobody_finishes_the_run_of_another() -> None:
 )
 async def test_a_newer_text_while_verifiers_are_asked_leaves_no_claim_unanswered(newer: Mapping[str, Any]) -> None:
     both = {"tests": POLICY["verifiers"]["tests"], "lint": POLICY["verifiers"]["tests"]}
-    policy = POLICY | {"verifiers": both, "success": {"evidence": ["tests", "lint"]}}
-    async with house(**policy) as it:
+    async with house(**{**POLICY, "verifiers": both, "success": {"evidence": ["tests", "lint"]}}) as it:
 
         async def replaced(_: Dispatch) -> Answer:
-            it.book.policies.replace({"test": world.policy(**POLICY | newer | {"migrate": True})})
+            it.book.policies.replace({"test": world.policy(**{**POLICY, **newer, "migrate": True})})
             return OK
 
         it.upstreams.will("check", replaced, OK, OK, OK)
@@ -173,6 +174,22 @@ async def test_a_newer_text_while_verifiers_are_asked_leaves_no_claim_unanswered
         assert told["missing"][0] == {"what": "tests", "says": "it has not been asked yet"}
         assert (await kinds(it))[-2:] == ["run.migrated", "finish.refused"]
         assert (await said(it))["outcome"] == "verified_success"
+
+
+async def test_a_run_with_an_effect_that_a_person_must_undo_succeeds_no_more() -> None:
+    proven = {"probe": {"tool": "read"}, "pass": ["result.structuredContent.ok == true"], "covers": ["write"]}
+    success = {"verifiers": UNDOABLE["verifiers"] | {"tests": proven}, "success": {"evidence": ["tests"]}}
+    async with undoing(**success) as it:
+        it.upstreams.always = {**it.upstreams.always, "read": OK}
+        it.upstreams.will("refund", world.ok(isError=True))
+        await it.call("pay", {"amount": 5})
+        told = await said(it)
+        assert (told["finished"], [one["what"] for one in told["missing"]]) == (False, ["run_1.2"])
+        assert "only a person can undo it" in told["reason"]
+        assert "another run" in told["next"]
+        told = await said(it, "infeasible")
+        assert (told["finished"], told["outcome"]) == (True, "infeasible")
+        assert "`run_1.2` must not stay" in told["reason"]
 
 
 async def test_a_slow_verifier_goes_on_while_the_client_is_told_to_wait() -> None:
