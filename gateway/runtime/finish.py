@@ -5,6 +5,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any
 
+from gateway.kernel.case import Refuse
+from gateway.kernel.closed import unauthorized
 from gateway.kernel.finish import askable, missing
 from gateway.kernel.left import left
 from gateway.kernel.owing import keeps_going, undone_by_nobody
@@ -25,6 +27,7 @@ from gateway.ports import Upstreams
 from gateway.runtime import tell
 from gateway.runtime.book import Book
 from gateway.runtime.claims import owned, shown
+from gateway.runtime.lineage import parent_over
 from gateway.runtime.offers import offered
 from gateway.runtime.verifying import Verifying
 from gateway.runtime.waiting import within
@@ -54,6 +57,9 @@ class Finishing:
         run = await self._book.fresh_state_of(run_id)
         owned(run, principal)
         if run.state is RunState.RUNNING:
+            if (closed := await self._closed(run)) is not None:
+                rules = await self._rules(run)
+                return Shown(run_id, refusal=tell.closed(run, rules, tool, closed.reason, closed.rule))
             work = self._working.get(run_id)
             if work is None:
                 work = self._working[run_id] = self._spawn(self._decide(run_id, claim, party))
@@ -67,6 +73,12 @@ class Finishing:
         if run.stopped is not None and run.stopped.outcome not in {Outcome.VERIFIED_SUCCESS, Outcome.INFEASIBLE}:
             return Shown(run_id, refusal=tell.stopped(run, rules, tool))
         return shown(self._answer(run, rules, claim, working=False), run_id)
+
+    async def _closed(self, run: Run) -> Refuse | None:
+        """Why no claim of the run is heard any more: it could call nothing either."""
+        now = utc(self._book.clock.now())
+        over = await parent_over(run, self._book.fresh_state_of, now)
+        return unauthorized(run, now, parent_over=over)
 
     async def _rules(self, run: Run) -> Rules:
         return await self._book.policies.of(run.policy)

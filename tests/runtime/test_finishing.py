@@ -9,7 +9,7 @@ import pytest
 
 from gateway.model.finish import Finish
 from gateway.model.party import Party
-from gateway.model.principal import Principal
+from gateway.model.principal import Parent, Principal
 from gateway.model.tool import Answer, NotSent, Silence
 from gateway.ports import Dispatch, NoSuchRun
 from tests import world
@@ -31,6 +31,8 @@ POLICY: Mapping[str, Any] = {
     "verifiers": {"tests": {"probe": {"tool": "check"}, "pass": ["result.structuredContent.ok == true"]}},
     "success": {"evidence": ["tests"], "phase": "done"},
 }
+
+ENDS = {"name": "never", "tools": ["pay"], "reason": "not here", "final": True}
 
 
 async def said(it: House, claim: str = "verified_success", run: str = "run_1") -> dict[str, Any]:
@@ -190,6 +192,21 @@ async def test_a_run_with_an_effect_that_a_person_must_undo_succeeds_no_more() -
         told = await said(it, "infeasible")
         assert (told["finished"], told["outcome"]) == (True, "infeasible")
         assert "`run_1.2` must not stay" in told["reason"]
+
+
+async def test_a_run_that_may_do_nothing_more_claims_nothing_either() -> None:
+    async with house(**{**POLICY, "success": {"evidence": ["tests"]}}, forbid=[ENDS]) as it:
+        opened: dict[str, Any] = {"principal": world.USER, "origin": "token", "attribution": {}}
+        await it.engine.open_run(run="run_2", **opened, parent=Parent("run_1"))
+        await it.engine.open_run(run="run_3", **opened, expires_at=it.clock.now() + 50)
+        it.clock.tell(50)
+        assert outcome(await it.call("pay")) == "policy_denied"
+        told = [await said(it, run=run) for run in ("run_2", "run_3")]
+        assert [one["outcome"] for one in told] == ["denied", "denied"]
+        assert told[0]["reason"] == "the run `run_1`, from which this one was opened, is over"
+        assert told[1]["reason"].startswith("the run's authorization expired at ")
+        assert it.upstreams.sent == []
+        assert [(await it.book.state_of(run)).version for run in ("run_2", "run_3")] == [1, 1]
 
 
 async def test_a_slow_verifier_goes_on_while_the_client_is_told_to_wait() -> None:
