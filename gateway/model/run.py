@@ -124,6 +124,13 @@ class Noted(NamedTuple):
     event: NoteRecorded
 
 
+class Claimed(NamedTuple):
+    """The agent said that it is done, and nothing says yet that it is not."""
+
+    seq: int
+    at: datetime
+
+
 class Run(NamedTuple):
     """The state from which every decision about the run is made."""
 
@@ -196,6 +203,8 @@ class Run(NamedTuple):
     """What it says that it believes, as far as it had not expired when it said the last. No decision reads it."""
     noted: int = 0
     """How often it said something so."""
+    claimed: Claimed | None = None
+    """The last claim of success, until it is refused: its verifiers may be at work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,6 +194,27 @@ async def test_a_run_with_an_effect_that_a_person_must_undo_succeeds_no_more() -
         assert "`run_1.2` must not stay" in told["reason"]
 
 
+async def test_the_time_of_the_verifiers_of_a_claim_counts_from_the_claim_on() -> None:
+    answered = asyncio.Event()
+
+    async def slowly(_: Dispatch) -> Answer:
+        await answered.wait()
+        return OK
+
+    slow = POLICY["verifiers"]["tests"] | {"takes_s": 60, "timeout_s": 65}
+    async with house(**{**POLICY, "verifiers": {"tests": slow}}, stops={"deadline_s": 100}) as it:
+        await it.call("write", {"n": 1})
+        it.upstreams.will("check", slowly)
+        it.clock.tell(30)
+        claim = asyncio.ensure_future(said(it))
+        await it.settle()
+        it.clock.tell(30)
+        assert outcome(await it.call("read")) == "result", "40 s are left, and 30 of the 60 s are over"
+        it.clock.tell(30)
+        answered.set()
+        assert (await claim)["outcome"] == "verified_success"
+
+
 async def test_a_run_that_may_do_nothing_more_claims_nothing_either() -> None:
     async with house(**{**POLICY, "success": {"evidence": ["tests"]}}, forbid=[ENDS]) as it:
         opened: dict[str, Any] = {"principal": world.USER, "origin": "token", "attribution": {}}
