@@ -45,8 +45,8 @@ class Finishing:
         self._upstreams = upstreams
         self._verifying = verifying
         self._spawn = spawn
-        self._working: dict[str, asyncio.Task[Run]] = {}
-        """By run: verifiers that were asked because its agent said that it is done."""
+        self._working: dict[tuple[str, str], asyncio.Task[Run]] = {}
+        """By run and outcome: what was begun because its agent said that it is done, or cannot be."""
 
     async def finish(self, run_id: str, principal: Principal, claim: Finish, party: Party, tool: str) -> Shown:
         """Whether the run is over with this, and what it lacks if it is not. Verifiers that are slower than the client
@@ -60,10 +60,11 @@ class Finishing:
             if (closed := await self._closed(run)) is not None:
                 rules = await self._rules(run)
                 return Shown(run_id, refusal=tell.closed(run, rules, tool, closed.reason, closed.rule))
-            work = self._working.get(run_id)
+            said = run_id, claim.outcome
+            work = self._working.get(said)
             if work is None:
-                work = self._working[run_id] = self._spawn(self._decide(run_id, claim, party))
-                work.add_done_callback(lambda _: self._working.pop(run_id, None))
+                work = self._working[said] = self._spawn(self._decide(run_id, claim, party))
+                work.add_done_callback(lambda _: self._working.pop(said, None))
             await within(work, self._book.options.patience_of(str(party.client.get("name"))))
             if not work.done():
                 run = await self._book.state_of(run_id)

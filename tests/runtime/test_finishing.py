@@ -194,6 +194,25 @@ async def test_a_run_with_an_effect_that_a_person_must_undo_succeeds_no_more() -
         assert "`run_1.2` must not stay" in told["reason"]
 
 
+async def test_two_claims_at_once_are_decided_each_for_itself() -> None:
+    answered = asyncio.Event()
+
+    async def slowly(_: Dispatch) -> Answer:
+        await answered.wait()
+        return OK
+
+    lost = {**POLICY, "transitions": [{"name": "write", "tools": ["write"], "to": "done", "authority": ["rare"]}]}
+    async with house(**lost) as it:
+        it.upstreams.will("check", slowly)
+        done, again = asyncio.ensure_future(said(it)), asyncio.ensure_future(said(it))
+        await it.settle()
+        told = await said(it, "infeasible")
+        assert (told["finished"], told["outcome"]) == (True, "infeasible")
+        answered.set()
+        assert await done == await again == told
+        assert [one.tool.name for one in it.upstreams.sent] == ["check"]
+
+
 async def test_the_time_of_the_verifiers_of_a_claim_counts_from_the_claim_on() -> None:
     answered = asyncio.Event()
 
