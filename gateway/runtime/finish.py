@@ -97,7 +97,8 @@ class Finishing:
             if state.state is not RunState.RUNNING:
                 return ()
             place = state.version + 1
-            certain = usable is not None and not (state.owed or (state.set_aside and keeps_going(state)))
+            ends = usable is not None and judged_by.policy.stops.infeasible != "never"
+            certain = ends and not (state.owed or (state.set_aside and keeps_going(state)))
             lacks = lacking(state, judged_by, usable, now) if certain else ()
             said = FinishClaimed(outcome=claim.outcome, claim=cited, lacks=lacks)
             return (said, infeasible(lacks, place)) if lacks and state.origin != "default" else (said,)
@@ -141,19 +142,24 @@ class Finishing:
         )
 
 
+_NEVER = "the policy of this run ends none as infeasible"
 _UNDER_WAY = "verifiers are at work", "Wait, then say it again."
 
 
 def _wanted(run: Run, rules: Rules, claim: Finish) -> tuple[Missing, ...]:
     """What the claim lacks, while the run goes on."""
     if claim.outcome == "infeasible":
-        return (Missing(what="infeasible", says="nothing shows that success cannot be reached any more"),)
+        never = rules.policy.stops.infeasible == "never"
+        unshown = "nothing shows that success cannot be reached any more"
+        return (Missing(what="infeasible", says=_NEVER if never else unshown),)
     if rules.policy.success is None:
         return (Missing(what="success", says="the policy of this run does not say what success is"),)
     return tuple(missing(run, rules))
 
 
 def _said(run: Run, rules: Rules, claim: Finish, wanted: Sequence[Missing]) -> tuple[str, str]:
+    if claim.outcome == "infeasible" and rules.policy.stops.infeasible == "never":
+        return _NEVER, "Go on as far as you can, and tell the user what is missing."
     if claim.outcome == "infeasible":
         return (
             "success can still be reached, as far as policy and what is offered tell",

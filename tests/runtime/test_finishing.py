@@ -126,6 +126,14 @@ async def test_infeasible_is_checked_and_not_believed() -> None:
         assert (await kinds(it))[-2:] == ["finish.claimed", "run.stopped"]
 
 
+async def test_a_policy_that_ends_nothing_as_infeasible_says_so() -> None:
+    lost = {**POLICY, "transitions": [{"name": "write", "tools": ["write"], "to": "done", "authority": ["rare"]}]}
+    async with house(**lost, stops={"infeasible": "never"}) as it:
+        told = await said(it, "infeasible")
+        assert (told["finished"], told["reason"]) == (False, "the policy of this run ends none as infeasible")
+        assert (await kinds(it))[-2:] == ["finish.claimed", "finish.refused"]
+
+
 async def test_a_shared_run_is_proven_and_does_not_end() -> None:
     async with house(**POLICY) as it:
         await it.open("run_2", origin="default")
