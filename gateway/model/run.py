@@ -182,7 +182,8 @@ class Run(NamedTuple):
     wrote: HashTrieMap[str, tuple[int, int]] = HashTrieMap()
     """By tool that is no read: places of its last intent and of the last end of an attempt."""
     touched: HashTrieMap[str, tuple[int, int]] = HashTrieMap()
-    """The same by tool and object, joined, where calls say what they are about; by the tool alone where they do not."""
+    """The same by tool and object, joined, where calls say what they are about, and by the folders that those are in;
+    by the tool alone where they do not."""
     undo: HashTrieMap[str, Undoing] = HashTrieMap()
     """By attempt, of those for which a compensation is set aside or was ever owed. `kernel/owing.py` moves it."""
     set_aside: HashTrieMap[str, Undo] = HashTrieMap()
