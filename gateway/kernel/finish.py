@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from gateway.kernel.owing import undone_by_nobody
+from gateway.kernel.owing import is_undone, undone_by_nobody
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import proves
 from gateway.model.run import Attempt, AttemptState, Run
@@ -19,7 +19,7 @@ class Askable(NamedTuple):
 
     verifier: str
     attempt: Attempt | None
-    """Whose arguments it is asked with: the last one that it was to speak about."""
+    """Whose arguments it is asked with: the last without an error that it was to speak about, and that is not undone."""
 
 
 def missing(run: Run, rules: Rules) -> Iterator[Missing]:
@@ -67,6 +67,7 @@ def askable(run: Run, rules: Rules, now: datetime) -> Iterator[Askable]:
 
 
 def _last_of(run: Run, verifier: str) -> Attempt | None:
-    answered = (one for one in run.attempts.values() if one.state is AttemptState.ANSWERED)
-    mine = (one for one in answered if verifier in one.intent.verifiers)
+    """The last that ended without an error, and is not undone."""
+    answered = (one for one in run.attempts.values() if one.state is AttemptState.ANSWERED and not one.is_error)
+    mine = (one for one in answered if verifier in one.intent.verifiers and not is_undone(run, one.id))
     return max(mine, key=lambda one: one.seq, default=None)

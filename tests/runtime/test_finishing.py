@@ -134,6 +134,34 @@ async def test_a_policy_that_ends_nothing_as_infeasible_says_so() -> None:
         assert (await kinds(it))[-2:] == ["finish.claimed", "finish.refused"]
 
 
+async def test_a_verifier_is_asked_about_what_was_done_and_not_about_what_was_not() -> None:
+    probe = {"tool": "check", "arguments_from": {"id": "args.id"}}
+    policy = {
+        "transitions": [{"name": "write", "tools": ["write"], "verify": "tests"}],
+        "verifiers": {"tests": POLICY["verifiers"]["tests"] | {"probe": probe}},
+        "success": {"evidence": ["tests"], "accept": "independent"},
+    }
+    async with house(**{**POLICY, **policy}) as it:
+        it.upstreams.will("write", world.ok(), world.ok(isError=True))
+        it.upstreams.will("check", BAD, BAD)
+        await it.call("write", {"id": "mine"})
+        await it.call("write", {"id": "another's"})
+        it.clock.tell(11)
+        await said(it)
+        assert [one.arguments for one in it.upstreams.sent if one.tool.name == "check"] == [{"id": "mine"}] * 2
+
+
+async def test_a_verifier_is_not_asked_about_what_was_undone() -> None:
+    async with undoing(success={"evidence": ["paid"]}) as it:
+        await it.call("pay", {"amount": 5})
+        await it.call("pay", {"amount": 7})
+        it.clock.tell(11)
+        told = await said(it)
+        assert told["missing"][0]["what"] == "paid"
+        asked = [dict(one.arguments) for one in it.upstreams.sent if one.tool.name == "check"]
+        assert asked == [{"amount": 5}, {"amount": 7}], "both were refunded, and nothing is left to ask about"
+
+
 async def test_a_shared_run_is_proven_and_does_not_end() -> None:
     async with house(**POLICY) as it:
         await it.open("run_2", origin="default")
