@@ -1,7 +1,7 @@
 """(run, rules, now) -> what a run still needs for its success, and which verifiers can be asked for it now."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from gateway.kernel.owing import is_undone, undone_by_nobody
@@ -19,7 +19,7 @@ class Askable(NamedTuple):
 
     verifier: str
     attempt: Attempt | None
-    """Whose arguments it is asked with: the last without an error that it was to speak about, and that is not undone."""
+    """Whose arguments it is asked with: the last that it was to speak about, without an error and not undone."""
 
 
 def missing(run: Run, rules: Rules) -> Iterator[Missing]:
@@ -54,6 +54,16 @@ def _unended(run: Run) -> Iterator[Missing]:
 
 def askable(run: Run, rules: Rules, now: datetime) -> Iterator[Askable]:
     """The verifiers that success still needs and that can be asked now, in the order of the policy."""
+    return (Askable(name, _last_of(run, name)) for name, rest_s in _needed(run, rules, now) if rest_s <= 0)
+
+
+def rest_of(run: Run, rules: Rules, now: datetime) -> float | None:
+    """The seconds until a verifier that success needs is asked again, which is not asked now; None if there is none."""
+    return min((rest_s for _, rest_s in _needed(run, rules, now) if rest_s > 0), default=None)
+
+
+def _needed(run: Run, rules: Rules, now: datetime) -> Iterator[tuple[str, float]]:
+    """The verifiers that success still needs, each with the seconds for which it is not asked."""
     success = rules.policy.success
     if success is None or run.unsettled or run.owed:
         return  # what is under way would overtake it
@@ -61,9 +71,8 @@ def askable(run: Run, rules: Rules, now: datetime) -> Iterator[Askable]:
         held, rule = run.evidence.get(name), rules.policy.verifiers[name]
         if rule.source == "result" or (held is not None and proves(held, success.accept)):
             continue
-        spoke_s = None if held is None or not held.fresh else now - held.event.started_at
-        if spoke_s is None or spoke_s >= timedelta(seconds=AGAIN_S):
-            yield Askable(name, _last_of(run, name))
+        rests = held is not None and held.fresh
+        yield name, AGAIN_S - (now - held.event.started_at).total_seconds() if held is not None and rests else 0.0
 
 
 def _last_of(run: Run, verifier: str) -> Attempt | None:

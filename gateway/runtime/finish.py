@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.kernel.case import Refuse
 from gateway.kernel.closed import unauthorized
-from gateway.kernel.finish import askable, missing
+from gateway.kernel.finish import askable, missing, rest_of
 from gateway.kernel.left import left
 from gateway.kernel.owing import keeps_going, undone_by_nobody
 from gateway.kernel.rules import Rules
 from gateway.kernel.status import over
-from gateway.kernel.stop import infeasible
+from gateway.kernel.stop import infeasible, warning
 from gateway.kernel.ways import lacking
 from gateway.model.answer import Shown
 from gateway.model.canonical import canonical, digest_bytes
@@ -34,7 +35,18 @@ from gateway.runtime.waiting import within
 
 RETRY_S = 5.0
 
-Spawn = Callable[[Coroutine[Any, Any, Run]], "asyncio.Task[Run]"]
+
+class Decided(NamedTuple):
+    """What came of a claim."""
+
+    run: Run
+    places: Sequence[int] = ()
+    """From the claim to its refusal, in the run."""
+    rested: bool = False
+    """Nobody was asked, as a verifier had spoken a moment before."""
+
+
+Spawn = Callable[[Coroutine[Any, Any, Decided]], "asyncio.Task[Decided]"]
 
 
 class Finishing:
@@ -45,7 +57,7 @@ class Finishing:
         self._upstreams = upstreams
         self._verifying = verifying
         self._spawn = spawn
-        self._working: dict[tuple[str, str], asyncio.Task[Run]] = {}
+        self._working: dict[tuple[str, str], asyncio.Task[Decided]] = {}
         """By run and outcome: what was begun because its agent said that it is done, or cannot be."""
 
     async def finish(self, run_id: str, principal: Principal, claim: Finish, party: Party, tool: str) -> Shown:
@@ -56,6 +68,7 @@ class Finishing:
         """
         run = await self._book.fresh_state_of(run_id)
         owned(run, principal)
+        decided = Decided(run)
         if run.state is RunState.RUNNING:
             if (closed := await self._closed(run)) is not None:
                 rules = await self._rules(run)
@@ -68,12 +81,13 @@ class Finishing:
             await within(work, self._book.options.patience_of(str(party.client.get("name"))))
             if not work.done():
                 run = await self._book.state_of(run_id)
-                return shown(self._answer(run, await self._rules(run), claim, working=True), run_id)
-            run = work.result()
+                return shown(self._answer(Decided(run), await self._rules(run), claim, working=True), run_id)
+            decided = work.result()
+        run = decided.run
         rules = await self._rules(run)
         if run.stopped is not None and run.stopped.outcome not in {Outcome.VERIFIED_SUCCESS, Outcome.INFEASIBLE}:
             return Shown(run_id, refusal=tell.stopped(run, rules, tool))
-        return shown(self._answer(run, rules, claim, working=False), run_id)
+        return shown(self._answer(decided, rules, claim, working=False), run_id)
 
     async def _closed(self, run: Run) -> Refuse | None:
         """Why no claim of the run is heard any more: it could call nothing either."""
@@ -84,7 +98,7 @@ class Finishing:
     async def _rules(self, run: Run) -> Rules:
         return await self._book.policies.of(run.policy)
 
-    async def _decide(self, run_id: str, claim: Finish, party: Party) -> Run:
+    async def _decide(self, run_id: str, claim: Finish, party: Party) -> Decided:
         """The run once all that can be asked has been, and what was said and decided is recorded."""
         run = await self._book.state_of(run_id)
         rules, place = await self._rules(run), 0
@@ -105,16 +119,23 @@ class Finishing:
 
         _, run, rules = await self._book.transact(run_id, claimed, {cited: body})
         if claim.outcome == "verified_success" and run.state is RunState.RUNNING:
-            run, rules = await self._ask(run, rules)
+            asked = await self._ask(run, rules)
+        else:
+            asked = frozenset()
 
-        def refused(state: Run, judged_by: Rules, _now: datetime) -> Sequence[Event]:
+        def refused(state: Run, judged_by: Rules, now: datetime) -> Sequence[Event]:
             wanted = tuple(one.what for one in _wanted(state, judged_by, claim))
-            return (FinishRefused(claim=place, lacking=wanted),) if wanted and state.state is RunState.RUNNING else ()
+            if not wanted or state.state is not RunState.RUNNING:
+                return ()
+            rests = not asked and claim.outcome == "verified_success" and rest_of(state, judged_by, now) is not None
+            return (FinishRefused(claim=place, lacking=wanted, rested=rests),)
 
-        return (await self._book.transact(run_id, refused, {}))[1]
+        events, run, _ = await self._book.transact(run_id, refused, {})
+        said = next((event for event in events if isinstance(event, FinishRefused)), None)
+        return Decided(run) if said is None else Decided(run, range(place, run.version + 1), said.rested)
 
-    async def _ask(self, run: Run, rules: Rules) -> tuple[Run, Rules]:
-        """Each verifier that success needs has been asked once, by the text that was in force when it was."""
+    async def _ask(self, run: Run, rules: Rules) -> AbstractSet[str]:
+        """The verifiers that were asked: each that success needs, once, by the text that was in force when it was."""
         asked: set[str] = set()
         while run.state is RunState.RUNNING:
             able = askable(run, rules, utc(self._book.clock.now()))
@@ -123,12 +144,14 @@ class Finishing:
                 break
             asked.add(one.verifier)
             run, rules = await self._verifying.about_run(run, rules, one.verifier, one.attempt)
-        return run, rules
+        return asked
 
-    def _answer(self, run: Run, rules: Rules, claim: Finish, *, working: bool) -> FinishAnswer:
-        ended, wanted = over(run), _wanted(run, rules, claim)
+    def _answer(self, decided: Decided, rules: Rules, claim: Finish, *, working: bool) -> FinishAnswer:
+        run = decided.run
+        ended, wanted, warned = over(run), _wanted(run, rules, claim), warning(run, rules, *decided.places)
         now = utc(self._book.clock.now()) if ended is None else run.last_at
         reason, advice = _UNDER_WAY if working else _said(run, rules, claim, wanted)
+        rest_s = rest_of(run, rules, now) if decided.rested and now is not None else None
         return FinishAnswer(
             run=run.id,
             finished=ended is not None or not (working or wanted),
@@ -137,8 +160,9 @@ class Finishing:
             evidence=ended.evidence if ended is not None else (),
             missing=wanted if ended is None else (),
             budget_left=left(run, rules.policy, now),
-            retry_after_s=RETRY_S if working else None,
-            next=tell.NEXT_STEP[ended.outcome] if ended is not None else advice,
+            retry_after_s=RETRY_S if working else rest_s,
+            warnings=None if warned is None else (warned,),
+            next=tell.NEXT_STEP[ended.outcome] if ended is not None else advice if rest_s is None else _RESTS,
         )
 
 
@@ -180,4 +204,5 @@ def _said(run: Run, rules: Rules, claim: Finish, wanted: Sequence[Missing]) -> t
 
 
 _PROVIDE = "Provide what is missing. Do not say it again before something has changed."
+_RESTS = "No verifier was asked anew, for one spoke a moment ago. Provide what is missing, then say it again."
 _PERSON = "Tell the user what a person must undo. This run cannot succeed any more; the way on is another run."

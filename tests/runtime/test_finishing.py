@@ -96,11 +96,31 @@ async def test_a_verifier_that_fails_says_what_it_found_and_the_run_goes_on() ->
 async def test_the_same_claim_again_and_again_is_a_circle() -> None:
     async with house(**POLICY, stops={"repeated_state": {"after": 3}}) as it:
         it.upstreams.will("check", NotSent("down"), NotSent("down"), NotSent("down"))
-        told = [await said(it) for _ in range(3)]
+        told = []
+        for _ in range(3):
+            told.append(await said(it))
+            it.clock.tell(11)
         assert [one.get("finished") for one in told] == [False, False, None]
+        warned = "stops.repeated_state: the same failure came 2 times without new evidence"
+        assert ["warnings" in one for one in told] == [False, True, False]
+        assert told[1]["warnings"][0].startswith(warned)
         assert told[2]["outcome"] == "repeated_state"
         assert told[2]["terminal"] is True
         assert await said(it) == told[2]
+
+
+async def test_a_claim_that_comes_before_a_verifier_is_asked_again_says_when_and_is_no_step() -> None:
+    async with house(**POLICY, stops={"repeated_state": {"after": 2}}) as it:
+        await it.call("write", {"n": 1})
+        it.upstreams.will("check", BAD, OK)
+        assert "retry_after_s" not in await said(it)
+        for left_s in (6.0, 2.0):
+            it.clock.tell(4)
+            told = await said(it)
+            assert (told["finished"], told["retry_after_s"]) == (False, left_s)
+            assert "warnings" not in told
+        it.clock.tell(4)
+        assert (await said(it))["outcome"] == "verified_success"
 
 
 async def test_nothing_is_asked_while_something_is_under_way() -> None:
