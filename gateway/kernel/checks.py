@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from gateway.kernel.case import Case, Gather, Pass, Refuse, Replay, Step, Wait, always, passed
+from gateway.kernel.closed import out_of_time, unauthorized
 from gateway.kernel.conditions import Activation, Undecided
 from gateway.kernel.owing import is_undone
 from gateway.kernel.registry import changed_parts, pin
 from gateway.kernel.rules import forbids_for
 from gateway.kernel.schema import Schema, Unenforceable, enforceable
-from gateway.kernel.soonest import too_late
 from gateway.kernel.strict import as_strict
 from gateway.kernel.undo import ending
 from gateway.kernel.values import values_of
@@ -86,21 +86,12 @@ def running(case: Case) -> Step:
         return over
     if run.parent is not None and case.observed.parent is None:
         return Gather(parent=run.parent)
-    if case.observed.parent == "over":
-        return Refuse(f"the run `{run.parent}`, from which this one was opened, is over", rule="run.parent")
-    if run.expires_at is not None and case.now >= run.expires_at:
-        return Refuse(f"the run's authorization expired at {run.expires_at.isoformat(timespec='seconds')}")
-    deadline_s = case.rules.policy.stops.deadline_s
-    if deadline_s is not None and case.elapsed_s >= deadline_s and case.proposal.compensates is None:
-        return Refuse(
-            f"the run had {deadline_s:g} s and is {case.elapsed_s:.0f} s old",
-            outcome=Outcome.DENIED if run.origin == "default" else Outcome.DEADLINE_MISSED,
-            rule="stops.deadline_s",
-            final=run.origin != "default",
-        )
-    late = too_late(run, case.rules, case.now) if case.proposal.compensates is None else None
-    if late is not None and run.origin != "default":
-        return Refuse(late.says, outcome=Outcome.DEADLINE_MISSED, rule=late.rule, final=True)
+    parent_over = case.observed.parent == "over"
+    closed = unauthorized(run, case.now, parent_over=parent_over)
+    if closed is None and case.proposal.compensates is None:
+        closed = out_of_time(run, case.rules, case.now)
+    if closed is not None:
+        return closed
     return passed("run", {"elapsed_s": case.elapsed_s})
 
 

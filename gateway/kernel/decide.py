@@ -342,12 +342,12 @@ def _sampled(case: Case, transition: Transition, attempt: str) -> bool:
 
 
 def _objects(case: Case) -> tuple[str, ...] | None:
-    """What the call is about; None for a read, and where the registry does not tell."""
+    """What the call is about; None for a read, and where the registry does not tell, or tells of none."""
     formulas = case.known.rule.objects
     if not formulas or case.known.effect is Effect.READ:
         return None
     values = {"args": dict(case.proposal.arguments), "values": case.rules.policy.values, "now": case.now}
-    return named_objects("probe", formulas, values, case.rules)
+    return named_objects("probe", formulas, values, case.rules) or None
 
 
 def _sent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) -> Verdict:

@@ -1,9 +1,10 @@
 """(run, rules, now) -> what a run still needs for its success, and which verifiers can be asked for it now."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
+from gateway.kernel.owing import is_undone, undone_by_nobody
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import proves
 from gateway.model.run import Attempt, AttemptState, Run
@@ -18,7 +19,7 @@ class Askable(NamedTuple):
 
     verifier: str
     attempt: Attempt | None
-    """Whose arguments it is asked with: the last one that it was to speak about."""
+    """Whose arguments it is asked with: the last that it was to speak about, without an error and not undone."""
 
 
 def missing(run: Run, rules: Rules) -> Iterator[Missing]:
@@ -39,14 +40,30 @@ def missing(run: Run, rules: Rules) -> Iterator[Missing]:
             yield Missing(what=name, says=f"its evidence is {grade}, and does not count here")
     if success.phase is not None and run.phase != success.phase:
         yield Missing(what=success.phase, says=f"the run must be in this phase, and is in `{run.phase}`")
+    yield from _unended(run)
+
+
+def _unended(run: Run) -> Iterator[Missing]:
     for name in sorted(run.unsettled):
         yield Missing(what=name, says="it is not known yet what came of this attempt")
     for name in sorted(run.owed):
         yield Missing(what=name, says="the effect of this attempt is still to be undone")
+    for name in undone_by_nobody(run):
+        yield Missing(what=name, says="the effect of this attempt must not stay, and only a person can undo it")
 
 
 def askable(run: Run, rules: Rules, now: datetime) -> Iterator[Askable]:
     """The verifiers that success still needs and that can be asked now, in the order of the policy."""
+    return (Askable(name, _last_of(run, name)) for name, rest_s in _needed(run, rules, now) if rest_s <= 0)
+
+
+def rest_of(run: Run, rules: Rules, now: datetime) -> float | None:
+    """The seconds until a verifier that success needs is asked again, which is not asked now; None if there is none."""
+    return min((rest_s for _, rest_s in _needed(run, rules, now) if rest_s > 0), default=None)
+
+
+def _needed(run: Run, rules: Rules, now: datetime) -> Iterator[tuple[str, float]]:
+    """The verifiers that success still needs, each with the seconds for which it is not asked."""
     success = rules.policy.success
     if success is None or run.unsettled or run.owed:
         return  # what is under way would overtake it
@@ -54,12 +71,12 @@ def askable(run: Run, rules: Rules, now: datetime) -> Iterator[Askable]:
         held, rule = run.evidence.get(name), rules.policy.verifiers[name]
         if rule.source == "result" or (held is not None and proves(held, success.accept)):
             continue
-        spoke_s = None if held is None or not held.fresh else now - held.event.started_at
-        if spoke_s is None or spoke_s >= timedelta(seconds=AGAIN_S):
-            yield Askable(name, _last_of(run, name))
+        rests = held is not None and held.fresh
+        yield name, AGAIN_S - (now - held.event.started_at).total_seconds() if held is not None and rests else 0.0
 
 
 def _last_of(run: Run, verifier: str) -> Attempt | None:
-    answered = (one for one in run.attempts.values() if one.state is AttemptState.ANSWERED)
-    mine = (one for one in answered if verifier in one.intent.verifiers)
+    """The last that ended without an error, and is not undone."""
+    answered = (one for one in run.attempts.values() if one.state is AttemptState.ANSWERED and not one.is_error)
+    mine = (one for one in answered if verifier in one.intent.verifiers and not is_undone(run, one.id))
     return max(mine, key=lambda one: one.seq, default=None)

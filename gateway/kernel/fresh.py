@@ -9,6 +9,7 @@ from typing import Any
 from rpds import HashTrieMap
 
 from gateway.kernel.globs import names
+from gateway.kernel.named import asked, meet, written
 from gateway.model.events import Effect, EvidenceRecorded
 from gateway.model.policy import Policy
 from gateway.model.run import UNSETTLED, Attempt, Evidence, Run, joined
@@ -17,7 +18,8 @@ from gateway.model.run import UNSETTLED, Attempt, Evidence, Run, joined
 def wrote(run: Run, tool: str, objects: Iterable[str] | None, *, intent: int = 0, end: int = 0) -> dict[str, Any]:
     """The fields of the run that say where its last writes stand, after one more of that tool, about those objects."""
     touched = run.touched
-    for key in (tool,) if objects is None else (joined(tool, one) for one in objects):
+    named = list(objects or ())
+    for key in (joined(tool, *key) for one in named for key in written(one)) if named else (tool,):
         touched = touched.insert(key, _later(touched.get(key), intent, end))
     return {"wrote": run.wrote.insert(tool, _later(run.wrote.get(tool), intent, end)), "touched": touched}
 
@@ -38,7 +40,7 @@ def stale(run: Run, tool: str, objects: Iterable[str] | None) -> HashTrieMap[str
 def doubted(run: Run, attempt: Attempt) -> Run:
     """The run, once a look has shown that the attempt did not do what it should: it may have done that to anything."""
     intent, end = attempt.intent, attempt.receipt
-    if intent.effect is Effect.READ or intent.objects is None or end is None:
+    if intent.effect is Effect.READ or not intent.objects or end is None:
         return run
     evidence = run.evidence
     for name, held in run.evidence.items():
@@ -80,7 +82,7 @@ def overtaken(run: Run, event: EvidenceRecorded) -> bool:
 
 def _last(run: Run, tools: Iterable[str], about: Iterable[str]) -> Iterator[int]:
     for tool in tools:
-        for key in (tool, *(joined(tool, one) for one in about)):
+        for key in (tool, *(joined(tool, *key) for one in about for key in asked(one))):
             if (found := run.touched.get(key)) is not None:
                 yield max(found)
 
@@ -91,4 +93,5 @@ def _covers(event: EvidenceRecorded, tool: str) -> bool:
 
 def _concerns(event: EvidenceRecorded, objects: Iterable[str] | None) -> bool:
     """Whether a call about these may change what the evidence is about. Who does not say counts as about anything."""
-    return not event.about or objects is None or not set(event.about).isdisjoint(objects)
+    named = list(objects or ())
+    return not event.about or not named or meet(event.about, named)

@@ -289,6 +289,11 @@ def is_undone(run: Run, attempt: str) -> bool:
     return _is(run, attempt, "undone")
 
 
+def undone_by_nobody(run: Run) -> Iterator[str]:
+    """The attempts whose effect must not stay and was not undone for certain: a person must see to it."""
+    return (name for name, undoing in sorted(run.undo.items()) if undoing.state == "failed")
+
+
 def keeps_going(run: Run) -> bool:
     """Whether a stop must wait: something is to be undone, or may turn out to be."""
     if run.owed:

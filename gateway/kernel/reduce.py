@@ -52,6 +52,7 @@ from gateway.model.run import (
     Approval,
     Attempt,
     AttemptState,
+    Claimed,
     Evidence,
     Intent,
     Run,
@@ -150,9 +151,13 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
                 raise CorruptLedger(f"record `{record.id}` leaves another policy than the run is under")
             return withdrawn(run, event.restated)._replace(policy=event.target)
         case FinishClaimed():
-            return run
+            success = event.outcome == "verified_success"
+            return run._replace(claimed=Claimed(record.seq, record.at)) if success else run
         case FinishRefused():
-            return run._replace(steps=steps.unfinished(run.steps, event, record.seq))
+            refused = run.claimed is not None and run.claimed.seq <= event.claim
+            return run._replace(
+                steps=steps.unfinished(run.steps, event, record.seq), claimed=None if refused else run.claimed
+            )
         case RunStopped():
             return owing.stopped(run._replace(stopped=event, stopped_seq=record.seq))
         case _:

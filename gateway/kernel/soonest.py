@@ -32,7 +32,8 @@ class Late(NamedTuple):
 def too_late(run: Run, rules: Rules, now: datetime) -> Late | None:
     """Why no way to success fits into the time that is left; None while one may.
 
-    While something is unsettled, nobody knows how soon it ends.
+    While something is unsettled, nobody knows how soon it ends; while a claim of success is checked, the time that its
+    verifiers take has begun with it.
     """
     stops, budgets = rules.policy.stops, rules.policy.budgets
     if stops.deadline_s is None and budgets.elapsed_s is None and run.expires_at is None:
@@ -42,11 +43,19 @@ def too_late(run: Run, rules: Rules, now: datetime) -> Late | None:
     ends = min(_ends(run, rules.policy), default=None)
     if ends is None:
         return None
-    least_s, left_s = least(run, rules), (ends[0] - now).total_seconds()
+    least_s, left_s = least(run, rules), (ends[0] - _counted(run, rules.policy, now)).total_seconds()
     if least_s is None or least_s <= left_s:
         return None
     says = f"success cannot be met any more: it takes at least {least_s:g} s, and {max(0.0, left_s):.0f} s are left"
     return Late(ends[1], says)
+
+
+def _counted(run: Run, policy: Policy, now: datetime) -> datetime:
+    """From when on the least seconds count: a claim whose verifiers may be at work, or now."""
+    if run.claimed is None or policy.success is None:
+        return now
+    most_s = sum(policy.verifiers[name].timeout_s for name in policy.success.evidence)
+    return run.claimed.at if now <= run.claimed.at + timedelta(seconds=most_s) else now
 
 
 def _takes_time(policy: Policy) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gateway.kernel.approve import pending
 from gateway.kernel.claims import lives
+from gateway.kernel.closed import out_of_time, unauthorized
 from gateway.kernel.eligible import eligible
 from gateway.kernel.finish import missing
 from gateway.kernel.left import left
@@ -52,6 +53,8 @@ class Around:
     """Where a person decides, with `{id}` in the approval's place."""
     settle_at: str = "{id}"
     """As `approve_at`, for an attempt."""
+    parent_over: bool = False
+    """The run was opened from another that does not go on."""
 
 
 def status(
@@ -60,7 +63,8 @@ def status(
     """Where the run stands; of one that is not open, where it would begin. `cursor` is that of the last event that
     `since` tells of, where it is not the run's last.
     """
-    able, barred = eligible(run, around.principal, rules, around.tools)
+    closed = _closed(run, rules, now, parent_over=around.parent_over)
+    able, barred = eligible(run, around.principal, rules, around.tools) if closed is None else ((), ())
     phase = rules.policy.phases.get(run.phase)
     return Status(
         run=run.id if run.state is not RunState.UNOPENED else None,
@@ -68,6 +72,7 @@ def status(
         state=run.state.value,
         phase=Phase(name=run.phase, description="" if phase is None else phase.description),
         over=over(run),
+        closed=closed,
         eligible=able,
         barred=barred,
         evidence=tuple(held(run)),
@@ -82,6 +87,13 @@ def status(
         cursor=cursor or (f"{run.id}#{run.version}" if run.version else None),
         since=since,
     )
+
+
+def _closed(run: Run, rules: Rules, now: datetime, *, parent_over: bool) -> str | None:
+    if run.state is not RunState.RUNNING:
+        return None
+    step = unauthorized(run, now, parent_over=parent_over) or out_of_time(run, rules, now)
+    return None if step is None else step.reason
 
 
 def over(run: Run) -> Over | None:

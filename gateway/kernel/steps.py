@@ -77,7 +77,11 @@ def judged(steps: Steps, event: EvidenceRecorded, before: Evidence | None, seq: 
 
 
 def unfinished(steps: Steps, event: FinishRefused, seq: int) -> Steps:
-    """After the agent said that it is done, and is not. To say it again, and lack the same, is a circle as well."""
+    """After the agent said that it is done, and is not. To say it again, and lack the same, is a circle as well, but
+    not before a verifier would be asked again.
+    """
+    if event.rested:
+        return steps
     return _stepped(steps, "denied", seq, "gateway__finish", *event.lacking)
 
 

@@ -6,7 +6,7 @@ A default run has none: it is shared, and a shared run that stopped would lock i
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from gateway.kernel.owing import keeps_going
+from gateway.kernel.owing import keeps_going, undone_by_nobody
 from gateway.kernel.rules import Rules
 from gateway.kernel.soonest import too_late
 from gateway.kernel.steps import FAILURES, circling
@@ -45,7 +45,7 @@ def _verified_success(run: Run, rules: Rules, _now: datetime) -> RunStopped | No
         return None
     held = [run.evidence.get(name) for name in success.evidence]
     proofs = [proof for proof in held if proof is not None and proves(proof, success.accept)]
-    if len(proofs) != len(held) or run.unsettled:
+    if len(proofs) != len(held) or run.unsettled or any(undone_by_nobody(run)):
         return None
     return RunStopped(
         outcome=Outcome.VERIFIED_SUCCESS,

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from gateway.kernel.analysis.quickest import against_all, sources
 from gateway.kernel.analysis.walk import price, set_aside
 from gateway.kernel.globs import names
+from gateway.kernel.owing import undone_by_nobody
 from gateway.kernel.rules import Rules, held_by
 from gateway.kernel.soonest import facts_of, too_late
 from gateway.model.event_parts import Lack as Lack
@@ -79,6 +80,9 @@ def lacking(run: Run, rules: Rules, offered: Offered | None, now: datetime) -> t
         return ()
     ways = Ways(run, rules, offered)
     lacks = [lack for name in success.evidence for lack in ways.unasked(name)]
+    for name in undone_by_nobody(run):
+        says = f"the effect of `{name}` must not stay, and only a person can undo it"
+        lacks.append(Lack(kind="undone", what=name, rule="success", says=says))
     if (late := too_late(run, rules, now)) is not None:
         lacks.append(Lack(kind="time", what=late.rule, rule="success", says=late.says))
     if success.phase is not None and success.phase not in ways.reached:

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import AwareDatetime, Field
 
+from gateway.model.added import added
 from gateway.model.canonical import Digest
 from gateway.model.event_parts import Frozen, Lack
 
@@ -80,6 +81,8 @@ class FinishRefused(Frozen):
     """Its place in the run."""
     lacking: tuple[str, ...]
     """The verifiers, the phase and the attempts that success waits for."""
+    rested: bool = added(default=False)
+    """Nobody was asked, as a verifier had spoken a moment before: it is no step, and may be said again."""
 
 
 Claim: TypeAlias = PlanRecorded | PlanInvalidated | NoteRecorded

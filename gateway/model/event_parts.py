@@ -71,10 +71,11 @@ class Finding(Frozen):
 class Lack(Frozen):
     """One thing that a run would need for its success and cannot have."""
 
-    kind: Literal["tool", "withheld", "authority", "forbidden", "condition", "budget", "time", "path"]
-    """`withheld`: it is offered, and not as policy pins it, or under a name that looks like another."""
+    kind: Literal["tool", "withheld", "authority", "forbidden", "condition", "budget", "time", "path", "undone"]
+    """`withheld`: it is offered, and not as policy pins it, or under a name that looks like another. `undone`: that an
+    effect, which must not stay, is undone."""
     what: str
-    """The tool, authority, rule, budget, limit of time or phase."""
+    """The tool, authority, rule, budget, limit of time, phase or attempt."""
     rule: str | None = None
     """The transition or verifier that needs it."""
     says: str

@@ -36,6 +36,8 @@ class FinishAnswer(Told):
     """What cannot be had, where the run is over as infeasible."""
     budget_left: dict[str, float] = {}
     retry_after_s: float | None = None
-    """A verifier is at work: ask again then."""
+    """A verifier is at work, or is not asked again sooner: say it again then."""
+    warnings: tuple[str, ...] | None = None
+    """That the run goes round in circles, where saying it once more would end it."""
     next: str
     """What you may do now."""

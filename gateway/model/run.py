@@ -124,6 +124,13 @@ class Noted(NamedTuple):
     event: NoteRecorded
 
 
+class Claimed(NamedTuple):
+    """The agent said that it is done, and nothing says yet that it is not."""
+
+    seq: int
+    at: datetime
+
+
 class Run(NamedTuple):
     """The state from which every decision about the run is made."""
 
@@ -175,7 +182,8 @@ class Run(NamedTuple):
     wrote: HashTrieMap[str, tuple[int, int]] = HashTrieMap()
     """By tool that is no read: places of its last intent and of the last end of an attempt."""
     touched: HashTrieMap[str, tuple[int, int]] = HashTrieMap()
-    """The same by tool and object, joined, where calls say what they are about; by the tool alone where they do not."""
+    """The same by tool and object, joined, where calls say what they are about, and by the folders that those are in;
+    by the tool alone where they do not."""
     undo: HashTrieMap[str, Undoing] = HashTrieMap()
     """By attempt, of those for which a compensation is set aside or was ever owed. `kernel/owing.py` moves it."""
     set_aside: HashTrieMap[str, Undo] = HashTrieMap()
@@ -196,6 +204,8 @@ class Run(NamedTuple):
     """What it says that it believes, as far as it had not expired when it said the last. No decision reads it."""
     noted: int = 0
     """How often it said something so."""
+    claimed: Claimed | None = None
+    """The last claim of success, until it is refused: its verifiers may be at work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,8 @@ class Status(Told):
     state: Literal["unopened", "running", "stopped"]
     phase: Phase
     over: Over | None = None
+    closed: str | None = None
+    """Why nothing may be called any more though the run has not ended, where it is so."""
     eligible: tuple[Eligible, ...] = ()
     barred: tuple[Barred, ...] = ()
     evidence: tuple[Held, ...] = ()

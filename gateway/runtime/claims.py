@@ -22,6 +22,7 @@ from gateway.model.tool import Tool
 from gateway.ports import LedgerUnavailable, NoSuchRun, Upstreams
 from gateway.runtime import tell
 from gateway.runtime.book import Book
+from gateway.runtime.lineage import parent_over
 from gateway.runtime.undone import all_undone
 
 MAX_PLANS = 50
@@ -184,6 +185,7 @@ class Claims:
             tuple(one for one in all_undone(run) or () if one.state != "undone"),
             options.approve_at,
             options.settle_at,
+            await parent_over(run, self._book.fresh_state_of, now),
         )
         return shown(status(run, rules, around, now, news, cursor), run.id)
 

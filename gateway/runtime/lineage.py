@@ -6,6 +6,14 @@ from datetime import datetime
 from gateway.model.run import Run, RunState
 
 
+async def parent_over(run: Run, state_of: Callable[[str], Awaitable[Run]], now: datetime) -> bool:
+    """Whether the run was opened from another that does not go on.
+
+    Raises: what `state_of` raises.
+    """
+    return run.parent is not None and not await goes_on(run.parent, state_of, now)
+
+
 async def goes_on(run_id: str, state_of: Callable[[str], Awaitable[Run]], now: datetime) -> bool:
     """Whether the run, and all those above it, were opened, are not over and have not expired.
 

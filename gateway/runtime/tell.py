@@ -114,6 +114,12 @@ def stopped(run: Run, rules: Rules, tool: str) -> Refusal:
     return _said(base | told | {"undone": all_undone(run) if run.undo else None})
 
 
+def closed(run: Run, rules: Rules, tool: str, reason: str, rule: str | None) -> Refusal:
+    """Nothing is heard of the run any more, though it has not ended."""
+    advice = "Stop. Report what was done; this run may do no more."
+    return _said(_base(run, rules, tool, rule) | {"outcome": Outcome.DENIED, "reason": reason, "next": advice})
+
+
 def unsaid(run: Run, rules: Rules, tool: str, reason: str, outcome: Outcome) -> Refusal:
     """What the agent said of its own work was not recorded, or what it asked of its run cannot be told."""
     advice = "Correct it and call again." if outcome is Outcome.INVALID_ARGUMENTS else "Go on without it."

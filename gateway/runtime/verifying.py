@@ -70,7 +70,10 @@ class Verifying:
             )
 
         events, run, rules = await self._book.transact(run.id, settled, payloads)
-        return (run, rules) if events else (await self._book.fresh_state_of(run.id), rules)
+        if not events:
+            run = await self._book.fresh_state_of(run.id)
+            rules = await self._book.policies.of(run.policy)
+        return run, rules
 
     async def _seen(
         self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules, about: Attempt | None

@@ -13,7 +13,7 @@ from gateway.kernel.soonest import least, too_late
 from gateway.kernel.stop import stop
 from gateway.kernel.ways import ASSUMED, Offered, Usable, as_noted, lacking, noted, offered_by
 from gateway.model.canonical import digest
-from gateway.model.events import Charge, Effect, EvidenceRecorded, Outcome, PhaseMoved
+from gateway.model.events import Charge, Effect, EvidenceRecorded, FinishClaimed, FinishRefused, Outcome, PhaseMoved
 from gateway.model.principal import Principal
 from gateway.model.record import utc
 from gateway.model.run import Run
@@ -191,6 +191,19 @@ def test_the_quickest_way_is_the_sum_of_what_its_steps_take() -> None:
     assert least(proven(changed), by) == 20.0 + 10.0, "the way itself asks the verifier"
     done = world.after(changed, PhaseMoved(source="changed", target="done", transition="push"))
     assert (least(done, by), least(proven(done), by), least(proven(done, fresh=False), by)) == (10.0, 0.0, 10.0)
+
+
+@pytest.mark.parametrize(("claimed_s", "asked_s", "ends"), [(25, 86, True), (25, 85, False), (26, 26, True)])
+def test_while_a_claim_may_be_checked_time_counts_from_it(claimed_s: float, asked_s: float, *, ends: bool) -> None:
+    slow = {"t": {**WAY["verifiers"]["t"], "timeout_s": 60}}
+    by = way(stops={"deadline_s": 60}, verifiers=slow)
+    claim = FinishClaimed(outcome="verified_success", claim=digest("done", b""))
+    run = world.after(world.opened(by), claim, at=world.T0 + claimed_s)
+    assert (late(by, run, asked_s) is not None) == ends
+    refused = world.after(run, FinishRefused(claim=run.version, lacking=("t",)))
+    assert late(by, refused, 26) is not None
+    other = FinishClaimed(outcome="infeasible", claim=claim.claim)
+    assert late(by, world.after(world.opened(by), other), 26) is not None
 
 
 def test_a_quicker_way_counts_only_for_whoever_may_take_it() -> None:

@@ -87,6 +87,8 @@ def _succeeded(told: Told) -> Iterator[str]:
         if told.ended(one.attempt) is None
     )
     yield from (f"it succeeded while `{name}` was to be undone" for name in _owed(told))
+    failed = (event.attempt for _, event in told.events if isinstance(event, CompensationFailed))
+    yield from (f"it succeeded though a person must undo `{name}`" for name in failed)
 
 
 def _grade(verifier: Any) -> str:

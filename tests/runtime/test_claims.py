@@ -11,7 +11,7 @@ from gateway.inbound.mcp.own_tools import OWN_TOOLS
 from gateway.model.answer import Shown
 from gateway.model.party import Party
 from gateway.model.plan import Note, Plan
-from gateway.model.principal import Principal
+from gateway.model.principal import Parent, Principal
 from gateway.model.record import utc
 from gateway.model.tool import Silence
 from gateway.ports import LedgerUnavailable, NoSuchRun
@@ -66,6 +66,32 @@ def told(shown: Shown) -> Any:
     jsonschema_rs.validate(OWN_TOOLS[f"gateway__{name}"].definition["outputSchema"], found)
     assert json.loads(shown.result["content"][0]["text"]) == found
     return found
+
+
+async def test_who_may_call_nothing_more_is_told_why_and_not_what() -> None:
+    ends = {"name": "never", "tools": ["pay"], "reason": "not here", "final": True}
+    async with house(**TOLD, forbid=[ends], stops={"deadline_s": 90}) as it:
+        opened: dict[str, Any] = {"principal": world.USER, "origin": "token", "attribution": {}}
+        await it.engine.open_run(run="run_2", **opened, parent=Parent("run_1"))
+        await it.engine.open_run(run="run_3", **opened, expires_at=it.clock.now() + 50)
+        await it.engine.open_run(run="run_4", **opened)
+        for run in ("run_1", "run_2", "run_3", "run_4"):
+            at_first = await status(it, run)
+            assert [one["transition"] for one in at_first["eligible"]] == ["change", "look"]
+            assert "closed" not in at_first
+        it.clock.tell(50)
+        await it.call("pay")
+        assert "closed" not in await status(it), "it is over, and says so"
+        parent, expired = await status(it, "run_2"), await status(it, "run_3")
+        it.clock.tell(40)
+        late = await status(it, "run_4")
+        for told_, why in (
+            (parent, "the run `run_1`, from which this one was opened, is over"),
+            (expired, "the run's authorization expired at "),
+            (late, "the run had 90 s and is 90 s old"),
+        ):
+            assert (told_["state"], told_["eligible"], told_["barred"]) == ("running", [], [])
+            assert told_["closed"].startswith(why)
 
 
 # --- plans ----------------------------------------------------------------------------------------------------------

@@ -217,6 +217,10 @@ ABOUT: Mapping[str, Any] = {
         ("write", {"path": "a"}, False),
         ("write", {"path": ["b", "a"]}, False),
         ("write", {"other": "b"}, False),
+        ("write", {"path": []}, False),
+        ("write", {"path": "./x/../a/"}, False),
+        ("write", {"path": "a/b"}, False),
+        ("write", {"path": "b/a"}, True),
         ("pay", {"path": "b"}, False),
     ],
 )
