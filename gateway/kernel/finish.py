@@ -19,7 +19,7 @@ class Askable(NamedTuple):
 
     verifier: str
     attempt: Attempt | None
-    """Whose arguments it is asked with: the last that it was to speak about, without an error and not undone."""
+    """Whose arguments it is asked with: the last that it was to speak about, without an error if there is one."""
 
 
 def missing(run: Run, rules: Rules) -> Iterator[Missing]:
@@ -76,7 +76,9 @@ def _needed(run: Run, rules: Rules, now: datetime) -> Iterator[tuple[str, float]
 
 
 def _last_of(run: Run, verifier: str) -> Attempt | None:
-    """The last that ended without an error, and is not undone."""
-    answered = (one for one in run.attempts.values() if one.state is AttemptState.ANSWERED and not one.is_error)
+    """The last that is not undone. One that ended with an error may have done its work, but counts only where there is
+    no other.
+    """
+    answered = (one for one in run.attempts.values() if one.state is AttemptState.ANSWERED)
     mine = (one for one in answered if verifier in one.intent.verifiers and not is_undone(run, one.id))
-    return max(mine, key=lambda one: one.seq, default=None)
+    return max(mine, key=lambda one: (not one.is_error, one.seq), default=None)

@@ -51,7 +51,7 @@ def test_a_write_leaves_fresh_what_is_about_others_and_nothing_else(about: Any, 
     rules = world.rules(tools={"write": {"effect": "write", "objects": ["args.o"]}})
     event = said(about=tuple(about), covers=("write",) if covered else ("pay",), after=1)
     run = world.after(world.opened(rules), event)
-    concerned = covered and (not about or wrote is None or bool({*about} & {*wrote}))
+    concerned = covered and (not about or not wrote or bool({*about} & {*wrote}))
     assert run.evidence["t"].fresh
     assert stale(run, "write", wrote)["t"].fresh != concerned
     told = {} if wrote is None else {"o": list(wrote)}
