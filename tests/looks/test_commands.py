@@ -301,6 +301,14 @@ async def test_whoever_kills_its_warden_has_checked_nothing(repo: Path) -> None:
     assert why(await python(repo, forged)) == "what watches the command was ended by somebody else"
 
 
+async def test_only_root_can_reach_into_the_warden_and_anybody_into_the_command_itself(repo: Path) -> None:
+    """Where an unprivileged command could write its own result, /proc does not belong to it."""
+    code = "import os; print(*(os.stat(f'/proc/{pid}/fd').st_uid for pid in (os.getppid(), os.getpid())))"
+    place = FolderPlace("repo", repo)
+    answer = await look("command", {"run": [PYTHON, "-c", code]}, place)
+    assert seen(answer)["output"] == f"0 {os.getuid()}\n"
+
+
 async def test_a_fork_bomb_is_bounded_and_ended(repo: Path) -> None:
     place = FolderPlace("repo", repo, limits=Limits(processes=40))
     bomb = "import os\nwhile True:\n  os.fork()  # bomb-9119"

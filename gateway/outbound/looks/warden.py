@@ -25,6 +25,7 @@ END_S = 3.0
 """Within which everything must be gone; only what has become another user can outlive it."""
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _NICE = 5
 """The command is less urgent than whoever must be able to end it."""
@@ -41,6 +42,7 @@ def main() -> int:
         signal.signal(number, signal.SIG_IGN)
     os.set_inheritable(told["told"], False)  # noqa: FBT003 - its signature
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_DUMPABLE, 0)  # its descriptors are nobody's but root's, until the command is executed in its place
     failed, says = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -214,8 +216,10 @@ def _threads_of(user: int) -> int | None:
 
 
 def _owner(pid: int) -> int | None:
+    """By its state: to whom its folder in /proc belongs is another question where it is not dumpable, as we."""
     try:
-        return os.stat(f"/proc/{pid}").st_uid
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("Uid:")), None)
     except OSError:
         return None
 
