@@ -277,12 +277,12 @@ time.sleep(600)
 async def test_a_command_that_turns_on_its_warden_ends_in_time_and_leaves_nothing(repo: Path, number: str) -> None:
     """Though a child of it, in a session of its own, keeps open what it prints to."""
     looks = PlacedLooks({"repo": FolderPlace("repo", repo)})
-    evil = CommandLook(place="repo", run=[PYTHON, "-c", TURNS_ON_ITS_WARDEN.replace("{number}", number)])
+    evil = CommandLook(place="repo", run=(PYTHON, "-c", TURNS_ON_ITS_WARDEN.replace("{number}", number)))
     with anyio.fail_after(30):
         answers = await asyncio.gather(*(looks.look(Look(evil, {}, 1.5)) for _ in range(TOGETHER)))
         assert all(isinstance(answer, Silence | NotSent) for answer in answers)
         assert left_of("holds-the-pipes-2718") == []
-        honest = CommandLook(place="repo", run=["echo", "here"])
+        honest = CommandLook(place="repo", run=("echo", "here"))
         assert seen(await looks.look(Look(honest, {}, 10)))["output"] == "here\n"
 
 

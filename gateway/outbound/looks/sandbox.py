@@ -23,7 +23,7 @@ from gateway.model.policy import CommandLook
 from gateway.outbound.looks import junit, warden
 from gateway.outbound.looks.ends import to_its_end
 from gateway.outbound.looks.faults import CannotLook
-from gateway.outbound.looks.folders import copy, digest_of, lay_over, listed, opened_file, room_of
+from gateway.outbound.looks.folders import Listing, copy, lay_over, opened_file, room_of
 from gateway.outbound.looks.guard import Guarded
 from gateway.outbound.looks.output import Kept
 from gateway.outbound.looks.places import FolderPlace
@@ -102,13 +102,11 @@ async def _prepared(look: CommandLook, place: FolderPlace, trusted: FolderPlace 
         copy(place, sandbox.work, room)
         if look.trusted is not None and trusted is not None:
             lay_over(trusted, look.trusted.paths, sandbox.work, room)
-        among = listed(sandbox.work)
-        changed = [
-            f"`{pattern}`" for pattern, told in look.pinned.items() if digest_of(sandbox.work, [pattern], among) != told
-        ]
+        there = Listing(sandbox.work)
+        changed = [f"`{pattern}`" for pattern, told in look.pinned.items() if there.digest([pattern]) != told]
         if changed:
             raise CannotLook(f"the check's own files are not as policy pins them: {', '.join(changed)}")
-        revision = digest_of(sandbox.work, look.inputs, among)
+        revision = there.digest(look.inputs)
         if look.junit is not None:
             _make_way(sandbox.work, look.junit)
         return revision
