@@ -60,6 +60,7 @@ def settle(
     if asked.policy != run.policy:
         return ()  # the run went on under another text meanwhile, by which it can be asked again
     verdict, says = judged(asked.verifier, asked.rule, run, answer, arguments, rules, now)
+    told = told_of(asked.verifier, asked.rule, verdict, says)
     evidence = EvidenceRecorded(
         verifier=asked.verifier,
         verdict=verdict,
@@ -68,7 +69,8 @@ def settle(
         covers=asked.rule.covers,
         about=_about(asked.rule, run, answer, arguments, rules, now),
         signature=_signature(asked, answer, says) if verdict != "pass" else None,
-        says=says,
+        says=told,
+        kept=says if told != says else None,
         artifact=cited.digest if cited else None,
         self_reported=asked.rule.source == "result",
         source=asked.rule.source,
@@ -183,6 +185,13 @@ def judged(
     if (said := not_yet(rule, answer.result)) is not None:
         return said[0], f"`{name}` {said[1]}"
     return "pass", f"`{name}` passed"
+
+
+def told_of(name: str, rule: Verifier, verdict: str, says: str) -> str:
+    """What an agent may hear of what the verifier says."""
+    if verdict == "pass" or rule.tell == "artifact":
+        return says
+    return f"`{name}` {'failed' if verdict == 'fail' else 'could not judge'}"
 
 
 def _signature(asked: Question, answer: Answer, says: str) -> str:
