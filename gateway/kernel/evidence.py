@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from gateway.kernel.conditions import Kind, Undecided
 from gateway.kernel.fresh import overtaken
+from gateway.kernel.noise import noise_of
 from gateway.kernel.rules import Rules
 from gateway.kernel.seeing import not_yet, plain, scope_of, told_apart, told_by_formulas
 from gateway.kernel.values import proven
@@ -68,7 +69,7 @@ def settle(
         scope=_scope(asked.rule, run, answer, arguments, rules, now),
         covers=asked.rule.covers,
         about=_about(asked.rule, run, answer, arguments, rules, now),
-        signature=_signature(asked, answer, says) if verdict != "pass" else None,
+        signature=_signature(asked, answer, says, rules) if verdict != "pass" else None,
         says=told,
         kept=says if told != says else None,
         artifact=cited.digest if cited else None,
@@ -194,8 +195,12 @@ def told_of(name: str, rule: Verifier, verdict: str, says: str) -> str:
     return f"`{name}` {'failed' if verdict == 'fail' else 'could not judge'}"
 
 
-def _signature(asked: Question, answer: Answer, says: str) -> str:
-    return digest({"verifier": asked.verifier, **told_apart(asked.rule, answer, says)}, b"")
+def _signature(asked: Question, answer: Answer, says: str, rules: Rules) -> str:
+    rule = asked.rule
+    attempt = asked.attempt if rule.source == "result" else None
+    tool = rule.probe.tool if rule.probe is not None else attempt.intent.tool if attempt is not None else rule.source
+    told = told_apart(rule, answer, says, noise_of(rules, None, tool))
+    return digest({"verifier": asked.verifier, **told}, b"")
 
 
 def trouble(answer: Answer) -> str:
