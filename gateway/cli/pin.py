@@ -99,7 +99,7 @@ def pin(
 def _pin_files(where: str, patterns: Sequence[str], config: Path | None) -> None:
     """Prints what a verifier's `pinned` says of the files as they are now."""
     from gateway.outbound.looks.faults import CannotLook  # noqa: PLC0415 - most who pin, pin tools
-    from gateway.outbound.looks.folders import digests  # noqa: PLC0415
+    from gateway.outbound.looks.folders import NOTHING, digests  # noqa: PLC0415
     from gateway.outbound.looks.places import FolderPlace  # noqa: PLC0415
 
     try:
@@ -112,6 +112,9 @@ def _pin_files(where: str, patterns: Sequence[str], config: Path | None) -> None
     typer.echo("pinned:")
     for pattern, digest in found.items():
         typer.echo(f"  {json.dumps(pattern)}: {digest}")
+    nothing = [f"`{visible(pattern)}`" for pattern, digest in found.items() if digest == NOTHING]
+    if nothing:
+        _say(f"WARNING: {', '.join(nothing)} named no file; what is pinned is that there is none")
 
 
 def _tell_servers(found: "Seen") -> list[str]:

@@ -1,23 +1,19 @@
 """Untrusted text on a terminal: nothing in it may act, hide, or pass for something else."""
 
-import unicodedata
 from datetime import datetime
 
 from rich import box
 from rich.table import Table
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Control, format (zero width, bidi, tags), surrogate, private, unassigned, line and paragraph separators."""
+from gateway.model.unseen import spelled_out
 
 GONE = "(erased or changed)"
 """In the place of a payload that is cited and cannot be shown."""
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    r"""The text with every character that would act or hide spelled out as `\u{…}`."""
-    return "".join(
-        char if char in keep or unicodedata.category(char) not in _UNSEEN else f"\\u{{{ord(char):x}}}" for char in text
-    )
+    r"""The text with every character that would act, hide or look like nothing spelled out as `\u{…}`."""
+    return spelled_out(text, keep=keep)
 
 
 def plain_table(title: str | None = None) -> Table:

@@ -134,7 +134,7 @@ def _follow(row: Row, event: Event) -> None:
             row.results.append(_goes_on(event))
             row.style = "" if isinstance(event, AttemptResent) else row.style
         case EvidenceRecorded():
-            row.results.append(f"{event.verdict.upper()}: {event.says} ({seconds(event.duration_s)})")
+            row.results.append(f"{event.verdict.upper()}: {event.kept or event.says} ({seconds(event.duration_s)})")
             row.style = "green" if event.verdict == "pass" else "yellow"
         case CompensationOwed():
             row.results.append("to be undone")
@@ -219,7 +219,7 @@ def _finishing(step: int, event: FinishClaimed | FinishRefused | EvidenceRecorde
         case FinishRefused():
             return Row(step, "", "", "not done", results=[f"lacks {', '.join(event.lacking)}"], style="yellow")
         case EvidenceRecorded():
-            told = [f"{event.verdict.upper()}: {event.says}"]
+            told = [f"{event.verdict.upper()}: {event.kept or event.says}"]
             style = "green" if event.verdict == "pass" else "yellow"
             return Row(step, "", f"verifier {event.verifier}", "asked", "", event.duration_s, told, style)
         case _:

@@ -18,6 +18,9 @@ from gateway.model.tool import Answer, ToolResult
 EVIDENCE_FIELDS = ("verdict", "signature", "scope", "self_reported", "opinion")
 """What of evidence an assumption may be about."""
 
+VERDICT_FIELDS = ("verdict", "self_reported", "opinion")
+"""The same, where the agent is told the verdict alone."""
+
 
 class Misplaced(Exception):
     """The event speaks of a plan, an assumption or a record that is not there."""
@@ -91,7 +94,7 @@ def by_evidence(run: Run, event: EvidenceRecorded, place: int, salt: bytes) -> S
     """What of the run's plan this evidence contradicts, recorded at that place."""
     if run.plan is None or run.state is not RunState.RUNNING:
         return ()
-    told = {name: getattr(event, name) for name in EVIDENCE_FIELDS}
+    told = {name: getattr(event, name) for name in (EVIDENCE_FIELDS if event.kept is None else VERDICT_FIELDS)}
     says = f"the evidence of `{event.verifier}` says otherwise"
     found = (
         number

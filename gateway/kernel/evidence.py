@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from gateway.kernel.conditions import Kind, Undecided
 from gateway.kernel.fresh import overtaken
+from gateway.kernel.noise import noise_of
 from gateway.kernel.rules import Rules
 from gateway.kernel.seeing import not_yet, plain, scope_of, told_apart, told_by_formulas
 from gateway.kernel.values import proven
@@ -60,6 +61,7 @@ def settle(
     if asked.policy != run.policy:
         return ()  # the run went on under another text meanwhile, by which it can be asked again
     verdict, says = judged(asked.verifier, asked.rule, run, answer, arguments, rules, now)
+    told = told_of(asked.verifier, asked.rule, verdict, says)
     evidence = EvidenceRecorded(
         verifier=asked.verifier,
         verdict=verdict,
@@ -67,8 +69,9 @@ def settle(
         scope=_scope(asked.rule, run, answer, arguments, rules, now),
         covers=asked.rule.covers,
         about=_about(asked.rule, run, answer, arguments, rules, now),
-        signature=_signature(asked, answer, says) if verdict != "pass" else None,
-        says=says,
+        signature=_signature(asked, answer, says, rules) if verdict != "pass" else None,
+        says=told,
+        kept=says if told != says else None,
         artifact=cited.digest if cited else None,
         self_reported=asked.rule.source == "result",
         source=asked.rule.source,
@@ -185,8 +188,19 @@ def judged(
     return "pass", f"`{name}` passed"
 
 
-def _signature(asked: Question, answer: Answer, says: str) -> str:
-    return digest({"verifier": asked.verifier, **told_apart(asked.rule, answer, says)}, b"")
+def told_of(name: str, rule: Verifier, verdict: str, says: str) -> str:
+    """What an agent may hear of what the verifier says."""
+    if verdict == "pass" or rule.tell == "artifact":
+        return says
+    return f"`{name}` {'failed' if verdict == 'fail' else 'could not judge'}"
+
+
+def _signature(asked: Question, answer: Answer, says: str, rules: Rules) -> str:
+    rule = asked.rule
+    attempt = asked.attempt if rule.source == "result" else None
+    tool = rule.probe.tool if rule.probe is not None else attempt.intent.tool if attempt is not None else rule.source
+    told = told_apart(rule, answer, says, noise_of(rules, None, tool))
+    return digest({"verifier": asked.verifier, **told}, b"")
 
 
 def trouble(answer: Answer) -> str:

@@ -75,7 +75,7 @@ def step_alike(
     if not noise and "_meta" not in payload:
         return digest_bytes(f"{intent.tool}\0{intent.arguments}\0{result}".encode(), salt)
     asked = asked_alike(arguments, noise, salt) or intent.arguments
-    said = {name: _read(name, value) for name, value in payload.items() if name != "_meta"}
+    said = {name: values_in(name, value) for name, value in payload.items() if name != "_meta"}
     return digest([intent.tool, asked, without(said, noise)], salt)
 
 
@@ -89,8 +89,8 @@ def _ended(answer: Answer) -> Mapping[str, Any] | None:
             assert_never(answer)
 
 
-def _read(name: str, value: Any) -> Any:
-    """Content, with the JSON in its texts as values: noise stands there too."""
+def values_in(name: str, value: Any) -> Any:
+    """The part of an answer of this name, content with the JSON in its texts as values: noise stands there too."""
     if name != "content" or not isinstance(value, list):
         return value
     return [_read_block(block) for block in value]

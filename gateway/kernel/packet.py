@@ -10,7 +10,7 @@ from gateway.kernel.left import charged
 from gateway.kernel.recover import honours_key, key_lives, query_of
 from gateway.kernel.registry import Registered
 from gateway.kernel.rules import Rules
-from gateway.kernel.status import Around, status
+from gateway.kernel.status import Around, failures, held, status
 from gateway.model.events import (
     ApprovalRequested,
     AttemptQueried,
@@ -180,9 +180,9 @@ def _common(asked: Asked) -> dict[str, Any]:
     return told | {
         "phase_says": stands.phase.description,
         "over": stands.over,
-        "evidence": stands.evidence,
+        "evidence": tuple(held(run, whole=True)),
         "missing": stands.missing,
-        "failures": stands.failures,
+        "failures": tuple(failures(run, whole=True)),
         "alternatives": stands.eligible,
         "barred": stands.barred,
         "budget_left": stands.budget_left,

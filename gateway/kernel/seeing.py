@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from gateway.kernel.conditions import Undecided
+from gateway.kernel.noise import Noise, values_in, without
 from gateway.kernel.rules import Rules
 from gateway.kernel.schema import Unenforceable, violations
 from gateway.kernel.schema_types import ANY, BOOLEAN, INTEGER, NUMBER, OBJECT, STRING, Part, closed, part_of_schema
@@ -172,13 +173,31 @@ def _keeps(schema: Mapping[str, Any], seen: Mapping[str, Any]) -> bool:
         return False
 
 
-def told_apart(rule: Verifier, answer: Answer, says: str) -> Mapping[str, Any]:
-    """What tells this failure from another. How many tests ran, and how long, may differ between two that are one."""
-    if not isinstance(answer, ToolResult):
+def told_apart(rule: Verifier, answer: Answer, says: str, noise: Noise) -> Mapping[str, Any]:
+    """What tells this failure from another: what policy names, else the tests that failed, else what was seen without
+    noise. How many tests ran, and how long, may differ between two that are one.
+    """
+    if not isinstance(answer, ToolResult) or answer.result.get("isError") is True:
         return {"says": says, "told": {}}
-    content = answer.result.get("structuredContent") if rule.way is None else answer.result
-    told = {name: content.get(name) for name in rule.signature} if isinstance(content, Mapping) else {}
-    report = answer.result.get("junit") if rule.command is not None and not rule.signature else None
+    seen = answer.result
+    if rule.signature:
+        content = seen.get("structuredContent") if rule.way is None else seen
+        told = {name: content.get(name) for name in rule.signature} if isinstance(content, Mapping) else {}
+        return {"says": says, "told": told}
+    report = seen.get("junit") if rule.command is not None else None
     if isinstance(report, Mapping) and report.get("failed"):
         return {"says": "tests failed", "told": {"failed": report["failed"]}}
-    return {"says": says, "told": told}
+    if rule.way is None:
+        kept: tuple[str, ...] = ("structuredContent",) if "structuredContent" in seen else ("content",)
+    else:
+        kept = _TOLD_APART[rule.source]
+    return {"says": says, "told": {name: without(values_in(name, seen[name]), noise) for name in kept if name in seen}}
+
+
+_TOLD_APART: Mapping[str, tuple[str, ...]] = {
+    "command": ("exit", "json"),
+    "http": ("status", "json"),
+    "sql": ("rows",),
+    "file": ("exists", "kind", "size", "digest"),
+}
+"""What tells failures apart where policy does not say. What is printed, texts and headers have times in them."""

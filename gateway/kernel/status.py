@@ -105,8 +105,8 @@ def over(run: Run) -> Over | None:
     return Over(outcome=stopped.outcome, reason=stopped.reason, evidence=cited)
 
 
-def held(run: Run) -> Iterator[Held]:
-    """The last word of each verifier, the newest first."""
+def held(run: Run, *, whole: bool = False) -> Iterator[Held]:
+    """The last word of each verifier, the newest first; the `whole` of it is not for agents."""
     for name, proof in sorted(run.evidence.items(), key=lambda one: -one[1].seq):
         event = proof.event
         yield Held(
@@ -115,16 +115,18 @@ def held(run: Run) -> Iterator[Held]:
             fresh=proof.fresh,
             self_reported=event.self_reported,
             opinion=event.opinion,
-            says=shortened(event.says),
+            says=shortened((whole and event.kept) or event.says),
             event=f"{run.id}#{proof.seq}",
         )
 
 
-def failures(run: Run) -> Iterator[Failure]:
-    """The verifiers whose last word is a failure, the newest first."""
+def failures(run: Run, *, whole: bool = False) -> Iterator[Failure]:
+    """The verifiers whose last word is a failure, the newest first; as `held`."""
     for name, proof in sorted(run.evidence.items(), key=lambda one: -one[1].seq):
         if proof.event.verdict == "fail":
-            says, signature = shortened(proof.event.says), proof.event.signature
+            kept = proof.event.kept
+            says = shortened((whole and kept) or proof.event.says)
+            signature = proof.event.signature if whole or kept is None else None
             yield Failure(verifier=name, signature=signature, says=says, event=f"{run.id}#{proof.seq}")
 
 

@@ -181,7 +181,9 @@ class EvidenceRecorded(Frozen):
     signature: str | None = None
     """Stable name of a failure; equal failures have equal signatures."""
     says: str
-    """One sentence."""
+    """One sentence, as the agent is told it."""
+    kept: str | None = added(None)
+    """The sentence in full, where the agent is told the verdict alone."""
     artifact: Digest | None = None
     self_reported: bool = False
     """By the result of the call itself: a claim of whoever made the effect."""

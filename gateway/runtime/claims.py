@@ -255,6 +255,8 @@ def _can_be_seen(verifier: str, field: str, rules: Rules) -> None:
     if verifier and field.partition(".")[0] not in claims.EVIDENCE_FIELDS:
         known = ", ".join(f"`{name}`" for name in claims.EVIDENCE_FIELDS)
         raise Refused(f"evidence has no field `{field}`; it has {known}")
+    if verifier and rules.policy.verifiers[verifier].tell == "verdict" and field not in claims.VERDICT_FIELDS:
+        raise Refused(f"policy keeps what `{verifier}` finds from agents; nothing can be assumed of its `{field}`")
 
 
 def _place(run: Run, event: str) -> int:

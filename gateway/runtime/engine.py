@@ -340,10 +340,11 @@ class Engine:
         if proof is None or proof.verdict != "fail":
             return refused
         rule = rules.policy.verifiers.get(proof.verifier)
-        told = proof.artifact if rule is not None and rule.tell == "artifact" else None
+        whole = proof.kept is None and rule is not None and rule.tell == "artifact"
+        told = proof.artifact if whole else None
         body = await self._ledger.payload(told) if told is not None else None
         seen = parse(body, max_depth=ANY_DEPTH) if body is not None else None
-        return refused.model_copy(update={"failure": tell.failure_of(proof, seen)})
+        return refused.model_copy(update={"failure": tell.failure_of(proof, seen, whole=whole)})
 
     async def _replay(self, run: Run, rules: Rules, attempt_id: str) -> Shown:
         """The recorded outcome; it may be of another run of the same principal, whose client was never told."""

@@ -218,10 +218,12 @@ def proof_of(run: Run, attempt: Attempt) -> EvidenceRecorded | None:
     return None
 
 
-def failure_of(proof: EvidenceRecorded, seen: Any) -> Failure:
-    """What the agent is told of evidence against its call; `seen` is what the verifier saw, None where that is erased
-    or not to be told.
+def failure_of(proof: EvidenceRecorded, seen: Any, *, whole: bool) -> Failure:
+    """What the agent is told of evidence against its call, more than that there is some only where the `whole` is told;
+    `seen` is what the verifier saw, None where that is erased or not to be told.
     """
+    if not whole:
+        return Failure(verifier=proof.verifier)
     found, shortened = cut(seen, MAX_FOUND) if seen is not None else (None, False)
     return Failure(
         verifier=proof.verifier, signature=proof.signature, scope=dict(proof.scope), found=found, cut=shortened

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from gateway.kernel.case import Probed
-from gateway.kernel.evidence import Question, judged, question, settle
+from gateway.kernel.evidence import Question, judged, question, settle, told_of
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import Digest
 from gateway.model.events import Event
@@ -55,7 +55,7 @@ class Verifying:
         answer, started = await self._seen(rule, arguments, rules, None)
         cited, payloads = stored(answer, self._salt)
         verdict, says = judged(name, rule, run, answer, arguments, rules, utc(self._clock.now()))
-        return Probed(verdict, says, started, cited.digest if cited else None), payloads
+        return Probed(verdict, told_of(name, rule, verdict, says), started, cited.digest if cited else None), payloads
 
     async def _ask(self, run: Run, rules: Rules, asked: Question, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
         """One verifier has spoken, or another gateway has asked it meanwhile."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli.plain import visible
 from gateway.model.principal import Principal
 from gateway.model.tool import Silence, Tool
 from gateway.outbound.ledger import open_ledger
@@ -149,3 +150,8 @@ async def test_one_damaged_run_hides_nothing_that_waits_in_another(tmp_path: Pat
     asked = json.loads((await run("approvals", "list", "--json", *ledger_of(tmp_path)))[0])
     states = {one["run"]: one["state"] for one in asked}
     assert states == {"run_1": "cannot be read: `counterfoil verify` says why", "run_2": "awaiting"}
+
+
+@pytest.mark.parametrize("char", "\u3164\u115f\u2800\ufe0f\U000e0100\u00a0\u034f\u200b\u202e\x1b")
+def test_what_leaves_no_ink_is_spelled_on_a_terminal(char: str) -> None:
+    assert visible(f"a{char}b \n", keep="\n") == f"a\\u{{{ord(char):x}}}b \n"

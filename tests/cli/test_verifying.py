@@ -200,7 +200,8 @@ async def test_a_place_that_is_none_ends_the_command(place: str, says: str) -> N
 async def test_pin_prints_what_a_policy_pins(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_a.py").write_text("a")
-    printed, _ = await run("pin", "--files", str(tmp_path), "tests/**", "none.ini")
+    printed, said = await run("pin", "--files", str(tmp_path), "tests/**", "none.ini")
+    assert said == "counterfoil: WARNING: `none.ini` named no file; what is pinned is that there is none\n"
     head, one, none = printed.splitlines()
     assert head == "pinned:"
     assert one.startswith('  "tests/**": sha256:')

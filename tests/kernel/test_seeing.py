@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from gateway.kernel.evidence import Question, probe_arguments, settle
 from gateway.kernel.fit import known_tools, misfits
-from gateway.kernel.seeing import scope_of
+from gateway.kernel.seeing import scope_of, told_apart
 from gateway.model.events import EvidenceRecorded, IntentRecorded, ReceiptRecorded
 from gateway.model.record import utc
 from gateway.model.tool import Answer, NotSent, ToolResult
@@ -31,7 +31,11 @@ RULES: Mapping[str, dict[str, Any]] = {
 
 def evidence(name: str, answer: Answer, **arguments: Any) -> EvidenceRecorded:
     """What that verifier records of an answer about a call."""
-    rules = world.rules(verifiers=dict(RULES), transitions=[{"name": "any", "tools": ["*"], "verify": name}])
+    rules = world.rules(
+        verifiers=dict(RULES),
+        transitions=[{"name": "any", "tools": ["*"], "verify": name}],
+        tools={"read": {"effect": "read", "noise": ["etag"]}, "write": {"effect": "write"}},
+    )
     run = world.opened(rules)
     common = {"tool": "write", "policy": rules.digest, "arguments": "c1:" + "0" * 64, "transition": "any"}
     intent = IntentRecorded.model_validate(
@@ -123,6 +127,40 @@ def test_equal_failures_have_equal_signatures_whatever_else_differs() -> None:
     ]
     signed = [evidence("own", answer).signature for answer in told]
     assert signed[0] == signed[1] != signed[2]
+
+
+def test_failures_are_told_apart_by_what_was_seen_where_policy_does_not_say() -> None:
+    """And not by what is noise, or by when it was."""
+
+    def signed(name: str, *answers: dict[str, Any]) -> list[str | None]:
+        return [evidence(name, ToolResult(answer), id=1).signature for answer in answers]
+
+    told = [
+        {"structuredContent": {"ok": False, "failed": failed, "etag": at}} for failed, at in ((9, 1), (9, 2), (7, 1))
+    ]
+    same, again, other = signed("second", *told)
+    assert same == again != other
+    texts = [
+        {"content": [{"type": "text", "text": f'{{"failed": {at}, "etag": {at + more}}}'}]}
+        for at, more in ((9, 1), (9, 2), (7, 1))
+    ]
+    rule = world.rules(verifiers=dict(RULES)).policy.verifiers["second"]
+    apart = [told_apart(rule, ToolResult(one), "x", frozenset({("etag",)})) for one in texts]
+    assert apart[0] == apart[1] != apart[2]
+    lint = [
+        {"exit": code, "output": text, "duration_s": 1.0, "json": {"score": 1}}
+        for code, text in ((1, "a"), (1, "b"), (2, "a"))
+    ]
+    same, again, other = signed("lint", *lint)
+    assert same == again != other
+    paid = [
+        {"status": 200, "headers": {"date": text}, "json": {"paid": False, "left": left}}
+        for text, left in (("a", 1), ("b", 1), ("a", 2))
+    ]
+    same, again, other = signed("paid", *paid)
+    assert same == again != other
+    errors = [{"isError": True, "content": [{"type": "text", "text": text}]} for text in "ab"]
+    assert len({*signed("second", *errors)}) == 1
 
 
 def test_nothing_seen_is_nothing_proven_in_every_way() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.outbound.looks import FolderPlace, Limits
+from gateway.outbound.looks import FolderPlace, Limits, folders
 from gateway.outbound.looks.folders import digests
 from gateway.outbound.looks.globs import is_left_out, names_path
 from tests.looks.made import PYTEST, look, python, run, seen, verdict, why
@@ -64,6 +64,31 @@ async def test_a_pinned_file_that_is_gone_or_a_link_now_is_noticed(repo: Path) -
     assert "are not as policy pins them" in why(await run(repo, "true", pinned=pinned))
     test.symlink_to("../same.py")
     assert "are not as policy pins them" in why(await run(repo, "true", pinned=pinned))
+
+
+@pytest.mark.parametrize("changed", ["lib/tests/test_a.py", "shared/expected.json", "lib/tests/more/test_b.py"])
+async def test_what_a_pinned_link_leads_to_is_pinned_with_it(repo: Path, changed: str) -> None:
+    (repo / "lib" / "tests" / "more").mkdir(parents=True)
+    (repo / "lib" / "tests" / "up").symlink_to("../..")  # a circle, which ends somewhere
+    (repo / "lib" / "tests" / "test_a.py").write_text("assert 0")
+    (repo / "shared").mkdir()
+    (repo / "shared" / "expected.json").write_text("1")
+    (repo / "golden").mkdir()
+    (repo / "golden" / "e.json").symlink_to("../shared/expected.json")
+    (repo / "unit").symlink_to("lib/tests")
+    pinned = digests(FolderPlace("repo", repo), ["unit/*.py", "unit/more/**", "golden"])
+    assert seen(await run(repo, "true", pinned=pinned))["exit"] == 0
+    (repo / changed).write_text("pass")
+    assert "are not as policy pins them" in why(await run(repo, "true", pinned=pinned))
+
+
+async def test_links_that_multiply_what_is_there_end_somewhere(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "MAX_LISTED", 5_000)
+    for one in range(10):
+        (repo / f"d{one}").mkdir()
+        for other in range(10):
+            (repo / f"d{one}" / f"l{other}").symlink_to(f"../d{other}")
+    assert why(await run(repo, "true")) == "links to folders lead to more than 5000 files"
 
 
 async def test_trusted_files_take_the_place_of_what_an_agent_made_of_them(repo: Path, tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
-from gateway.outbound.looks import FolderPlace, Limits
+from gateway.model.policy import CommandLook
+from gateway.outbound.looks import FolderPlace, Limits, PlacedLooks
 from gateway.outbound.looks.faults import HIDDEN
-from gateway.ports import Silence
+from gateway.outbound.looks.looking import TOGETHER
+from gateway.ports import Look, NotSent, Silence
 from tests.looks.made import PYTEST, PYTHON, look, python, run, seen, verdict, why
 
 pytestmark = pytest.mark.anyio
@@ -256,6 +258,55 @@ async def test_a_gateway_that_is_killed_leaves_neither_a_command_nor_its_copy(re
         await gateway.wait()
         while left_of("orphan-3838") or any(spare.iterdir()):
             await anyio.sleep(0.05)
+
+
+TURNS_ON_ITS_WARDEN = """
+import os, signal, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(600)  # holds-the-pipes-2718
+    os._exit(0)
+time.sleep(0.3)
+os.kill(os.getppid(), signal.{number})
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGSTOP", "SIGKILL"])
+async def test_a_command_that_turns_on_its_warden_ends_in_time_and_leaves_nothing(repo: Path, number: str) -> None:
+    """Though a child of it, in a session of its own, keeps open what it prints to."""
+    looks = PlacedLooks({"repo": FolderPlace("repo", repo)})
+    evil = CommandLook(place="repo", run=(PYTHON, "-c", TURNS_ON_ITS_WARDEN.replace("{number}", number)))
+    with anyio.fail_after(30):
+        answers = await asyncio.gather(*(looks.look(Look(evil, {}, 1.5)) for _ in range(TOGETHER)))
+        assert all(isinstance(answer, Silence | NotSent) for answer in answers)
+        assert left_of("holds-the-pipes-2718") == []
+        honest = CommandLook(place="repo", run=("echo", "here"))
+        assert seen(await looks.look(Look(honest, {}, 10)))["output"] == "here\n"
+
+
+async def test_whoever_kills_its_warden_has_checked_nothing(repo: Path) -> None:
+    """Whatever it has written in its place."""
+    forged = (
+        "import os, signal\n"
+        "at = f'/proc/{os.getppid()}/fd'\n"
+        "try:\n"
+        "  for one in os.listdir(at):\n"
+        "    if int(one) > 2 and os.readlink(f'{at}/{one}').startswith('pipe:'):\n"
+        "      os.write(os.open(f'{at}/{one}', os.O_WRONLY), b'{\"exit\": 0}')\n"
+        "except PermissionError: pass\n"
+        "os.kill(os.getppid(), signal.SIGKILL)\n"
+    )
+    assert why(await python(repo, forged)) == "what watches the command was ended by somebody else"
+
+
+async def test_only_root_can_reach_into_the_warden_and_anybody_into_the_command_itself(repo: Path) -> None:
+    """Where an unprivileged command could write its own result, /proc does not belong to it."""
+    code = "import os; print(*(os.stat(f'/proc/{pid}/fd').st_uid for pid in (os.getppid(), os.getpid())))"
+    place = FolderPlace("repo", repo)
+    answer = await look("command", {"run": [PYTHON, "-c", code]}, place)
+    assert seen(answer)["output"] == f"0 {os.getuid()}\n"
 
 
 async def test_a_fork_bomb_is_bounded_and_ended(repo: Path) -> None:

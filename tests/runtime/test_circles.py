@@ -57,6 +57,16 @@ async def test_a_failed_verdict_is_told_of_with_what_it_is_about() -> None:
         assert said == [[], warned("verifier `t`"), "repeated_state"]
 
 
+async def test_failures_that_become_fewer_are_no_circle() -> None:
+    fields: dict[str, Any] = {"verifiers": SURE, "transitions": [{"name": "any", "tools": ["*"], "verify": "t"}]}
+    async with house(tools=TOOLS, stops=LIMITS, **fields) as it:
+        seen = [
+            ToolResult({"content": [], "structuredContent": {"ok": False, "failed": left}}) for left in (10, 7, 4, 2)
+        ]
+        it.upstreams.will("check", *seen)
+        assert [await told(it, "write", {"n": n}) for n in range(4)] == [[]] * 4
+
+
 async def test_the_warning_is_not_told_again_with_the_same_record() -> None:
     async with house(tools=TOOLS, stops=LIMITS) as it:
         it.upstreams.will("write", *[ToolResult({"content": [], "isError": True})] * 2)

@@ -6,12 +6,18 @@ from typing import Any
 import pytest
 
 from gateway.kernel.standing import standing
+from gateway.kernel.status import held as evidence_of
+from gateway.model.answer import Failure
+from gateway.model.finish import Finish
+from gateway.model.party import Party
+from gateway.model.plan import Assumption, Plan
 from gateway.model.policy import Policy
 from gateway.model.tool import Answer, NotSent
 from tests import world
 from tests.runtime.house import House, house, outcome
 
 OK = world.ok(structuredContent={"ok": True})
+PARTY = Party("stdio:1", {}, {"name": "test"})
 BAD = world.ok(structuredContent={"ok": False, "why": "x" * 50_000})
 
 
@@ -95,13 +101,53 @@ async def test_the_agent_is_told_what_was_found_and_not_to_try_again() -> None:
 
 
 async def test_where_policy_says_so_only_that_it_failed_is_told() -> None:
-    quiet = {**POLICY, "verifiers": {**POLICY["verifiers"], "tests": verifier("check", tell="verdict")}}
+    """By no way: neither what was seen, nor the condition, the scope or the signature; people are told all of it."""
+    hidden = verifier("check", tell="verdict", scope_from={"seen": "result.structuredContent.why"})
+    quiet = {
+        **POLICY,
+        "verifiers": {**POLICY["verifiers"], "tests": hidden},
+        "success": {"evidence": ["tests"]},
+    }
+    guess = Assumption(says="g", evidence="tests", field="scope.seen", equals="x")
+    async with house(**quiet) as it:
+        it.upstreams.will("check", world.ok(structuredContent={"ok": False, "why": "w0rd"}))
+        shown = await it.call("write", {"n": 1})
+        assert shown.refusal is not None
+        assert shown.refusal.failure == Failure(verifier="tests")
+        assert shown.refusal.reason == "`tests` failed"
+        claim = await it.engine.finishing.finish(
+            "run_1", world.USER, Finish(outcome="verified_success", says="x"), PARTY, "finish"
+        )
+        stands = await it.engine.claims.status(
+            "run_1", world.USER, workflow=None, parent=None, offered=["write"], party=PARTY, since="run_1#1", tool="s"
+        )
+        plan = await it.engine.claims.plan("run_1", world.USER, Plan(objective="x", assumptions=(guess,)), "plan")
+        assert plan.refusal is not None
+        assert plan.refusal.reason == (
+            "policy keeps what `tests` finds from agents; nothing can be assumed of its `scope.seen`"
+        )
+        for told in (shown, claim, stands):
+            assert "structuredContent.ok" not in repr(told)
+            assert "w0rd" not in repr(told)
+        assert "c1:" not in repr(stands.result and stands.result["structuredContent"]["failures"])
+        (held,) = (await it.book.state_of("run_1")).evidence.values()
+        assert held.event.kept == "`tests` found that `result.structuredContent.ok == true` does not hold"
+        (packet,) = evidence_of(await it.book.state_of("run_1"), whole=True)
+        assert packet.says == held.event.kept
+
+
+async def test_a_precondition_of_which_the_verdict_alone_is_told_refuses_without_more() -> None:
+    quiet = {
+        **POLICY,
+        "transitions": [{"name": "write", "tools": ["write"], "preconditions": ["tests"]}],
+        "phases": {"work": {}},
+        "verifiers": {"tests": verifier("check", tell="verdict")},
+    }
     async with house(**quiet) as it:
         it.upstreams.will("check", BAD)
         shown = await it.call("write", {"n": 1})
         assert shown.refusal is not None
-        assert shown.refusal.failure is not None
-        assert shown.refusal.failure.found is None
+        assert shown.refusal.reason == "`tests` failed"
 
 
 async def test_without_a_verifier_it_is_only_reported() -> None:

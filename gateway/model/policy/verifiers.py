@@ -50,7 +50,8 @@ class Verifier(Part):
     """The same, each as a CEL expression over `result` and `args`: the revision that was tested, say."""
     signature: tuple[str, ...] = ()
     """Fields that tell one failure from another, no durations and the like: of `result.structuredContent` where a tool
-    answered, else of `result`. With `junit`, where nothing is said, the names of the tests that failed."""
+    answered, else of `result`. Where nothing is said: with `junit` the names of the tests that failed, else what was
+    seen, without noise."""
 
     @property
     def source(self) -> Source:

@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,12 @@ from gateway.outbound.looks.places import FolderPlace
 
 MAX_DEPTH = 64
 """Folders within folders."""
+
+MAX_LISTED = 100_000
+"""Files, folders and links, each once for every way that leads to it."""
+
+NOTHING = f"sha256:{hashlib.sha256().hexdigest()}"
+"""The digest of no file."""
 
 _CHUNK = 1024 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -203,32 +209,81 @@ def opened_file(root: Path, path: str) -> int:
         os.close(folder)
 
 
-def listed(root: Path) -> list[str]:
-    """All files and links below the root, by path, in order."""
-    found = []
-    for folder, folders, files in os.walk(root):
-        links = [name for name in folders if Path(folder, name).is_symlink()]
-        found += [Path(folder, name).relative_to(root).as_posix() for name in (*files, *links)]
-    return sorted(found)
+class Listing:
+    """All files and links below a folder that nobody writes to, also what is reached by links to folders."""
+
+    def __init__(self, root: Path) -> None:
+        """No link may lead out of it.
+
+        Raises: CannotLook.
+        """
+        self._at = dict(sorted(_below(root)))
+        self._known: dict[Path, bytes] = {}
+
+    def digest(self, patterns: Iterable[str]) -> str:
+        """The digest of the paths and contents of what the patterns name."""
+        asked = list(patterns)
+        whole = hashlib.sha256()
+        for path, at in self._at.items():
+            if any(names_path(pattern, path) for pattern in asked):
+                whole.update(os.fsencode(path) + b"\0" + self._line(Path(at)))
+        return f"sha256:{whole.hexdigest()}"
+
+    def _line(self, at: Path) -> bytes:
+        """No two sets of files add up to the same: a path has no NUL, and what is said here of each has a size."""
+        if not at.is_symlink():
+            return b"f" + self._content(at)
+        link = b"l" + hashlib.sha256(os.fsencode(at.readlink())).digest()
+        # What is in a folder stands below the link, by paths of its own.
+        return link + (b"f" + self._content(at) if at.is_file() else b"d" if at.is_dir() else b"n")
+
+    def _content(self, at: Path) -> bytes:
+        real = at.resolve()
+        if real not in self._known:
+            with real.open("rb") as file:
+                self._known[real] = hashlib.file_digest(file, "sha256").digest()
+        return self._known[real]
 
 
-def digest_of(root: Path, patterns: Iterable[str], among: Sequence[str]) -> str:
-    """The digest of the paths and contents of those files that the patterns name."""
-    asked = list(patterns)
-    whole = hashlib.sha256()
-    for path in among:
-        if any(names_path(pattern, path) for pattern in asked):
-            whole.update(_line(root, path))
-    return f"sha256:{whole.hexdigest()}"
+def _below(root: Path) -> Iterator[tuple[str, str]]:
+    """Each path, and where it stands. No way leads through a link to a folder in which it is by such a link already."""
+    left: list[tuple[str, str, frozenset[str]]] = [(str(root), "", frozenset())]
+    found = _Found()
+    met = 0
+    while left:
+        folder, path, entered = left.pop()
+        for name, at, leads in found.within(folder):
+            met += 1
+            if met > MAX_LISTED:
+                raise CannotLook(f"links to folders lead to more than {MAX_LISTED} files")
+            below = f"{path}/{name}" if path else name
+            if leads != at:
+                yield below, at
+            if leads == at:
+                left.append((at, below, entered))
+            elif leads is not None and leads not in entered:
+                left.append((leads, below, entered | {leads}))
 
 
-def _line(root: Path, path: str) -> bytes:
-    """What a file adds to a digest. No two sets of files add up to the same: a path has no NUL, the rest has a size."""
-    one = root / path
-    if one.is_symlink():
-        return os.fsencode(path) + b"\0l" + hashlib.sha256(os.fsencode(one.readlink())).digest()
-    with one.open("rb") as file:
-        return os.fsencode(path) + b"\0f" + hashlib.file_digest(file, "sha256").digest()
+class _Found:
+    """What is in folders, each read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[tuple[str, str, str | None]]] = {}
+
+    def within(self, folder: str) -> list[tuple[str, str, str | None]]:
+        """The name of each, where it stands, and the folder that it leads to, which is itself where it is one."""
+        if folder not in self._known:
+            with os.scandir(folder) as all_of_it:
+                self._known[folder] = [(one.name, one.path, _leads_to(one)) for one in all_of_it]
+        return self._known[folder]
+
+
+def _leads_to(one: os.DirEntry[str]) -> str | None:
+    if not one.is_symlink():
+        return one.path if one.is_dir() else None
+    real = os.path.realpath(one.path)
+    return real if Path(real).is_dir() else None
 
 
 def digests(place: FolderPlace, patterns: Sequence[str]) -> dict[str, str]:
@@ -238,8 +293,8 @@ def digests(place: FolderPlace, patterns: Sequence[str]) -> dict[str, str]:
     """
     with TemporaryDirectory(prefix="counterfoil-") as made:
         copy(place, Path(made), room_of(place))
-        among = listed(Path(made))
-        return {pattern: digest_of(Path(made), [pattern], among) for pattern in patterns}
+        there = Listing(Path(made))
+        return {pattern: there.digest([pattern]) for pattern in patterns}
 
 
 def _why(error: OSError) -> str:

@@ -23,17 +23,14 @@ from gateway.model.policy import CommandLook
 from gateway.outbound.looks import junit, warden
 from gateway.outbound.looks.ends import to_its_end
 from gateway.outbound.looks.faults import CannotLook
-from gateway.outbound.looks.folders import copy, digest_of, lay_over, listed, opened_file, room_of
+from gateway.outbound.looks.folders import Listing, copy, lay_over, opened_file, room_of
+from gateway.outbound.looks.guard import Guarded
 from gateway.outbound.looks.output import Kept
 from gateway.outbound.looks.places import FolderPlace
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where programs are looked for, if the place does not say."""
 
-ENDING_S = warden.END_S + 2.0
-"""After which a warden that does not end is ended."""
-
-_READ = 64 * 1024
 _MAX_TOLD = 4096
 
 
@@ -105,13 +102,11 @@ async def _prepared(look: CommandLook, place: FolderPlace, trusted: FolderPlace 
         copy(place, sandbox.work, room)
         if look.trusted is not None and trusted is not None:
             lay_over(trusted, look.trusted.paths, sandbox.work, room)
-        among = listed(sandbox.work)
-        changed = [
-            f"`{pattern}`" for pattern, told in look.pinned.items() if digest_of(sandbox.work, [pattern], among) != told
-        ]
+        there = Listing(sandbox.work)
+        changed = [f"`{pattern}`" for pattern, told in look.pinned.items() if there.digest([pattern]) != told]
         if changed:
             raise CannotLook(f"the check's own files are not as policy pins them: {', '.join(changed)}")
-        revision = digest_of(sandbox.work, look.inputs, among)
+        revision = there.digest(look.inputs)
         if look.junit is not None:
             _make_way(sandbox.work, look.junit)
         return revision
@@ -142,68 +137,30 @@ async def _carried_out(
     reading, told = os.pipe()
     os.set_blocking(reading, False)
     with os.fdopen(reading, "rb") as pipe:
+        guarded = Guarded(sandbox.root)
         try:
-            process = await _started(look, place, sandbox, told, timeout_s)
+            await _start(guarded, look, place, sandbox, told, timeout_s)
+            code, silent = await guarded.ended()
         finally:
-            os.close(told)
-        out, err = Kept(), Kept()
-        try:
-            await asyncio.gather(_read(process.stdout, out), _read(process.stderr, err))
-            await process.wait()
-        finally:
-            await to_its_end(_ended(process))
-        return out, err, _became(pipe.read(_MAX_TOLD) or b"", place)
+            await to_its_end(guarded.stop())
+        if code != 0:
+            raise CannotLook("what watches the command was ended by somebody else")
+        if not silent:
+            raise CannotLook("the command left something behind that could not be ended")
+        return guarded.out, guarded.err, _became(pipe.read(_MAX_TOLD) or b"", place)
 
 
-async def _started(
-    look: CommandLook, place: FolderPlace, sandbox: Sandbox, told: int, timeout_s: float
-) -> asyncio.subprocess.Process:
+async def _start(
+    guarded: Guarded, look: CommandLook, place: FolderPlace, sandbox: Sandbox, told: int, timeout_s: float
+) -> None:
+    orders = json.dumps(_orders(look, place, sandbox, told, timeout_s))
+    argv = [sys.executable, "-I", "-S", warden.__file__, orders]
     try:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            "-S",
-            warden.__file__,
-            json.dumps(_orders(look, place, sandbox, told, timeout_s)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=_environment(look, place, sandbox),
-            cwd=sandbox.root,
-            pass_fds=(told,),
-            start_new_session=True,
-        )
+        await guarded.start(argv, _environment(look, place, sandbox), told)
     except OSError as error:
         raise CannotLook(f"no process can be started: {(error.strerror or 'it fails').lower()}") from None
-
-
-async def _read(stream: asyncio.StreamReader | None, into: Kept) -> None:
-    assert stream is not None  # noqa: S101 - INVARIANT: both are pipes
-    while piece := await stream.read(_READ):
-        into.add(piece)
-
-
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """The warden, and all that it watches, has ended."""
-    if process.stdin is not None:
-        process.stdin.close()
-    draining = [asyncio.ensure_future(_drain(one)) for one in (process.stdout, process.stderr) if one is not None]
-    try:
-        async with asyncio.timeout(ENDING_S):
-            await process.wait()
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
     finally:
-        for one in draining:
-            one.cancel()
-
-
-async def _drain(stream: asyncio.StreamReader) -> None:
-    """What is still written goes nowhere, so that nobody waits for us to read it."""
-    while await stream.read(_READ):
-        pass
+        os.close(told)
 
 
 def _orders(look: CommandLook, place: FolderPlace, sandbox: Sandbox, told: int, timeout_s: float) -> dict[str, Any]:

@@ -25,11 +25,14 @@ END_S = 3.0
 """Within which everything must be gone; only what has become another user can outlive it."""
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _NICE = 5
 """The command is less urgent than whoever must be able to end it."""
 
 _BAD_COMMAND = 127
+_DEAD = "ZX"
+"""States of what has ended [proc(5)]."""
 
 
 def main() -> int:
@@ -39,6 +42,7 @@ def main() -> int:
         signal.signal(number, signal.SIG_IGN)
     os.set_inheritable(told["told"], False)  # noqa: FBT003 - its signature
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_DUMPABLE, 0)  # its descriptors are nobody's but root's, until the command is executed in its place
     failed, says = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -122,7 +126,7 @@ def _watched(pid: int, most: int) -> dict[str, Any]:
             return {"exit": code} if code >= 0 else {"signal": -code}
         if called_off:
             return {}
-        if len(_descendants()) > most:
+        if len(descendants(os.getpid())) > most:
             return {"crowd": most}
 
 
@@ -145,20 +149,21 @@ def _end(pid: int) -> bool:
     until = time.monotonic() + END_S
     while True:
         # All are stopped before any is killed: what runs meanwhile would only make more of them.
-        found = _descendants()
+        found = descendants(os.getpid())
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for one in found:
-                _signal(one, number)
-        _signal(-pid, signal.SIGKILL)
+                send(one, number)
+        send(-pid, signal.SIGKILL)
         _ = _reaped(pid)
-        if not _descendants() and not _lives(pid):
+        if not descendants(os.getpid()) and not _lives(pid):
             return True
         if time.monotonic() > until:
             return False
         time.sleep(LOOK_S / 10)
 
 
-def _signal(pid: int, number: int) -> None:
+def send(pid: int, number: int) -> None:
+    """The process, or with a minus its group, has the signal, if it is there and ours."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
@@ -173,10 +178,10 @@ def _lives(group: int) -> bool:
     return True
 
 
-def _descendants() -> list[int]:
-    """All that descend from us, where the system tells."""
+def descendants(of: int) -> list[int]:
+    """All that descend from that process, where the system tells."""
     parents = {pid: int(fields[1]) for pid, fields in _processes()}
-    ours, found = {os.getpid()}, list[int]()
+    ours, found = {of}, list[int]()
     grown = True
     while grown:
         fresh = [pid for pid, parent in parents.items() if parent in ours and pid not in ours]
@@ -186,6 +191,24 @@ def _descendants() -> list[int]:
     return found
 
 
+def marked(root: str) -> list[int]:
+    """All that have this folder in their environment or work in it, but for us; as far as the system tells."""
+    found = []
+    for pid, _ in _processes():
+        with suppress(OSError):
+            at = os.readlink(f"/proc/{pid}/cwd")
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if pid != os.getpid() and (f"{at}/".startswith(f"{root}/") or os.fsencode(root) in file.read()):
+                    found.append(pid)
+    return found
+
+
+def runs(pid: int) -> bool:
+    """Whether the process has not ended, buried or not."""
+    fields = _state(pid)
+    return fields is not None and fields[0] not in _DEAD
+
+
 def _threads_of(user: int) -> int | None:
     """How many threads this user has; None where the system does not tell."""
     found = [int(fields[17]) for pid, fields in _processes() if _owner(pid) == user]
@@ -193,23 +216,27 @@ def _threads_of(user: int) -> int | None:
 
 
 def _owner(pid: int) -> int | None:
+    """By its state: to whom its folder in /proc belongs is another question where it is not dumpable, as we."""
     try:
-        return os.stat(f"/proc/{pid}").st_uid
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("Uid:")), None)
     except OSError:
         return None
 
 
 def _processes() -> list[tuple[int, list[str]]]:
     """Each process with the fields of its state, from the third on [proc(5)]."""
-    found = []
-    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
-        if name.isdecimal():
-            try:
-                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                    found.append((int(name), file.read().rpartition(")")[2].split()))
-            except OSError:
-                continue
-    return found
+    names = os.listdir("/proc") if os.path.isdir("/proc/self") else ()
+    states = ((int(name), _state(int(name))) for name in names if name.isdecimal())
+    return [(pid, fields) for pid, fields in states if fields is not None]
+
+
+def _state(pid: int) -> list[str] | None:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
 
 
 if __name__ == "__main__":
