@@ -81,6 +81,7 @@ def _owners(records: Sequence[tuple[Any, bytes]], salt: bytes, lines: Sequence[J
         mine = attempts[about]
         told = digest_bytes(canonical(one["result"]), salt) if one["kind"] == "answer" else None
         said = next((name for name in mine if receipts.get(name) == told is not None), None)
+        receipts.pop(said or "", None)  # of equal calls with equal answers, each has its own
         found.append(one["key"] or said or (mine[turn] if turn < len(mine) else None))
     return found
 
