@@ -265,7 +265,7 @@ import os, signal, sys, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        time.sleep(600)  # holds-the-pipes-2718
+        time.sleep(600)  # holds-the-pipes-{number}
     os._exit(0)
 time.sleep(0.3)
 os.kill(os.getppid(), signal.{number})
@@ -281,7 +281,7 @@ async def test_a_command_that_turns_on_its_warden_ends_in_time_and_leaves_nothin
     with anyio.fail_after(30):
         answers = await asyncio.gather(*(looks.look(Look(evil, {}, 1.5)) for _ in range(TOGETHER)))
         assert all(isinstance(answer, Silence | NotSent) for answer in answers)
-        assert left_of("holds-the-pipes-2718") == []
+        assert left_of(f"holds-the-pipes-{number}") == []
         honest = CommandLook(place="repo", run=("echo", "here"))
         assert seen(await looks.look(Look(honest, {}, 10)))["output"] == "here\n"
 

@@ -36,6 +36,15 @@ KINDS = """<testsuite xmlns="urn:x">
             '<testsuite><testcase name="a"><error/><skipped/></testcase></testsuite>',
             NONE | {"tests": 1, "errors": 1, "failed": ["a"]},
         ),
+        (
+            '<testsuite><testcase name="a" status="failed"/><testcase name="b" result="ERROR"/></testsuite>',
+            NONE | {"tests": 2, "failures": 1, "errors": 1, "failed": ["a", "b"]},
+        ),
+        (
+            '<testsuite tests="9" failures="2"><testcase name="a"><failure/></testcase></testsuite>',
+            NONE | {"tests": 1, "failures": 1, "failed": ["a"]},
+        ),
+        ('<testsuite tests="12" failures="0" errors=""><testcase/></testsuite>', NONE | {"tests": 1, "passed": 1}),
     ],
 )
 def test_tests_are_counted(body: str, told: dict[str, Any]) -> None:
@@ -58,6 +67,9 @@ BOMB = (
         b'<testsuite><testcase name="\xff"/></testsuite>',
         b'<?xml version="1.0" encoding="no-such"?><testsuite/>',
         BOMB.encode(),
+        b'<testsuite failures="2" tests="3"><testcase name="a"/></testsuite>',
+        b'<testsuites><testsuite errors=" 1 "/><testsuite><testcase name="a"/></testsuite></testsuites>',
+        b'<testsuite><error message="collection"/><testcase name="a"/></testsuite>',
         b'<!DOCTYPE x SYSTEM "http://127.0.0.1:9/x.dtd"><testsuite/>',
         b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]><testsuite><testcase name="&a;"/></testsuite>',
     ],
@@ -70,6 +82,13 @@ def test_a_name_is_one_line_whatever_it_says() -> None:
     told = report_of(b'<testsuite><testcase name="a&#10;`b`&#x202e;"><error/></testcase></testsuite>')
     assert told is not None
     assert told["failed"] == ["a??b??"]
+
+
+def test_a_secret_in_a_name_is_hidden_before_the_name_is_cut() -> None:
+    body = f'<testsuite><testcase name="{"x" * (MAX_NAME - 4)}t0k`n-long"><failure/></testcase></testsuite>'
+    told = report_of(body.encode(), ("t0k`n-long",))
+    assert told is not None
+    assert told["failed"] == ["x" * (MAX_NAME - 4) + "[hid"]
 
 
 def test_names_are_bounded() -> None:

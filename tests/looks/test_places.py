@@ -208,3 +208,8 @@ def test_the_examples_of_the_documentation_can_be_used(tmp_path: Path) -> None:
     assert set(plan.places) == {"repo", "reviewed", "orders", "bank"}
     assert set(plan.policies["shop"].verifiers) == {"tests", "paid", "stored", "written", "sent"}
     assert [one.code for one in findings(plan.policies["shop"]) if one.severity == "error"] == []
+
+
+def test_a_password_is_a_secret_as_it_is_written_and_as_it_is(tmp_path: Path) -> None:
+    place = place_of("d", "postgresql://u:p%40ss%2Fword1@h/db", tmp_path)
+    assert place.secrets == ("p%40ss%2Fword1", "p@ss/word1")

@@ -55,6 +55,11 @@ async def test_rows_are_seen_by_name(place: DatabasePlace) -> None:
     assert seen(await query(place, "select 1 as one from orders where id = 99"))["count"] == 0
 
 
+async def test_two_columns_of_one_name_prove_nothing(place: DatabasePlace) -> None:
+    for text in ("select 1 as a, 2 as a", "select id, state as id from orders where id = 99"):
+        assert "gives two columns of the name `" in why(await query(place, text))
+
+
 async def test_a_parameter_is_a_value_whatever_it_says(place: DatabasePlace) -> None:
     evil = "x' or '1'='1"
     assert seen(await query(place, "select id from orders where state = :s or state = :s", s=evil))["rows"] == []

@@ -1,5 +1,6 @@
 """Whether a file is there, and its digest. Links that lead out of the place are not followed."""
 
+import errno
 import hashlib
 import os
 import stat
@@ -27,9 +28,11 @@ def look_at(look: FileLook, told: Mapping[str, Any], place: FolderPlace) -> dict
     path = _path(look, told)
     try:
         root = place.folder.resolve(strict=True)
-        found = Path(root, path).resolve()
     except (OSError, RuntimeError):
         raise CannotLook(f"the folder of `{place.name}` cannot be read") from None
+    if _circles(Path(root, path)):
+        raise CannotLook("the path leads into a circle of links")
+    found = Path(root, path).resolve()
     if not found.is_relative_to(root):
         raise CannotLook(f"the path leads out of `{place.name}`")
     try:
@@ -38,6 +41,14 @@ def look_at(look: FileLook, told: Mapping[str, Any], place: FolderPlace) -> dict
         return {"exists": False}
     except OSError as error:
         raise CannotLook(f"it cannot be read: {(error.strerror or 'it fails').lower()}") from None
+
+
+def _circles(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def _path(look: FileLook, told: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ ever. So nothing here waits for a pipe without a bound, and a warden that was en
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -27,10 +27,13 @@ _STDIN, _STDOUT, _STDERR = range(3)
 class Guarded(asyncio.SubprocessProtocol):
     """A warden and all that it watches, which work in this folder."""
 
-    def __init__(self, root: Path) -> None:
-        """`root` is of this run alone: what has it in its environment or works in it is of this run."""
+    def __init__(self, root: Path, secrets: Iterable[str]) -> None:
+        """`root` is of this run alone: what has it in its environment or works in it is of this run. Of what is printed
+        no part of a secret is kept where it is cut.
+        """
         loop = asyncio.get_running_loop()
-        self.out, self.err = Kept(), Kept()
+        hidden = [one.encode(errors="surrogateescape") for one in secrets]
+        self.out, self.err = Kept(secrets=hidden), Kept(secrets=hidden)
         self._root = root
         self._open = {_STDOUT, _STDERR}
         self._silent: asyncio.Future[None] = loop.create_future()

@@ -9,7 +9,7 @@ from gateway.model.policy import CommandLook, FileLook, HttpLook, SqlLook, Way
 from gateway.outbound.ledger.postgres.address import is_postgres
 from gateway.outbound.looks import sqlite
 from gateway.outbound.looks.ends import to_its_end
-from gateway.outbound.looks.faults import CannotLook, discreet
+from gateway.outbound.looks.faults import CannotLook, discreet, hide, spellings
 from gateway.outbound.looks.files import look_at
 from gateway.outbound.looks.places import DatabasePlace, FolderPlace, Place, UrlPlace, misplaced
 from gateway.ports import Answer, Look, NotSent, Silence, ToolResult
@@ -40,7 +40,7 @@ class PlacedLooks:
         except TimeoutError:
             return Silence(f"it took longer than {asked.timeout_s:g} s")
         except CannotLook as error:
-            return NotSent(discreet(str(error), self._secrets(asked.way)))
+            return NotSent(hide(str(error), spellings(self._secrets(asked.way))))
         return ToolResult(discreet(seen, self._secrets(asked.way)))
 
     def _secrets(self, way: Way) -> tuple[str, ...]:

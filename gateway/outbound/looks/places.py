@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, assert_never
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from gateway.model.policy import CommandLook, FileLook, HttpLook, SqlLook, TrustedFiles, Way
 from gateway.outbound.ledger.postgres.address import is_postgres, parse
@@ -140,9 +140,9 @@ def unfit_database(text: str) -> str | None:
 
 
 def passwords(text: str) -> tuple[str, ...]:
-    """The password in a database's URL, if there is one."""
+    """The password in a database's URL, if there is one: as it is written there, and as it is."""
     told = urlsplit(text).password if is_postgres(text) else None
-    return (told,) if told else ()
+    return tuple(dict.fromkeys((told, unquote(told)))) if told else ()
 
 
 def unfit_url(text: str) -> str | None:

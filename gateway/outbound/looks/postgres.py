@@ -9,7 +9,7 @@ from gateway.model.sql_parameters import named, spelled
 from gateway.outbound.ledger.postgres.address import parse
 from gateway.outbound.looks.faults import CannotLook
 from gateway.outbound.looks.places import DatabasePlace
-from gateway.outbound.looks.rows import MAX_ROWS, as_seen
+from gateway.outbound.looks.rows import MAX_ROWS, as_seen, named_once
 
 NO_DRIVER = "PostgreSQL needs the extra `postgres`: pip install 'counterfoil[postgres]'"
 GOODBYE_S = 1.0
@@ -38,17 +38,18 @@ async def query(place: DatabasePlace, statement: str, values: Mapping[str, Any],
     except (*world, TimeoutError) as error:
         raise CannotLook(f"`{place.name}` cannot be reached{_state(error)}") from None
     try:
-        return await _selected(connection, statement, values)
+        return await _selected(place.name, connection, statement, values)
     except world as error:
         raise CannotLook(f"`{place.name}` refused the query{_state(error)}") from None
     finally:
         await _goodbye(connection)
 
 
-async def _selected(connection: Any, statement: str, values: Mapping[str, Any]) -> dict[str, Any]:
+async def _selected(place: str, connection: Any, statement: str, values: Mapping[str, Any]) -> dict[str, Any]:
     places = {name: at for at, name in enumerate(dict.fromkeys(named(statement)), start=1)}
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         prepared = await connection.prepare(spelled(statement, lambda name: f"${places[name]}"))
+        named_once(place, [one.name for one in prepared.get_attributes()])
         cursor = await prepared.cursor(*(values[name] for name in places))
         found = await cursor.fetch(MAX_ROWS + 1)
     return as_seen([dict(row) for row in found], more=len(found) > MAX_ROWS)

@@ -6,9 +6,21 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from typing import Any
 
+from gateway.outbound.looks.faults import CannotLook
+
 MAX_ROWS = 200
 MAX_BYTES = 256 * 1024
 """Of all cells together, by their texts."""
+
+
+def named_once(place: str, columns: Sequence[str]) -> None:
+    """Each column has a name of its own.
+
+    Raises: CannotLook, where one would stand in another's place.
+    """
+    twice = next((name for name in columns if columns.count(name) > 1), None)
+    if twice is not None:
+        raise CannotLook(f"the query of `{place}` gives two columns of the name `{twice[:64]}`")
 
 
 def as_seen(rows: Sequence[Mapping[str, Any]], *, more: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from gateway.model.canonical import NotStrictJson, parse
 from gateway.model.policy import CommandLook
 from gateway.outbound.looks import junit, warden
 from gateway.outbound.looks.ends import to_its_end
-from gateway.outbound.looks.faults import CannotLook
+from gateway.outbound.looks.faults import CannotLook, spellings
 from gateway.outbound.looks.folders import Listing, copy, lay_over, opened_file, room_of
 from gateway.outbound.looks.guard import Guarded
 from gateway.outbound.looks.output import Kept
@@ -64,9 +64,10 @@ async def run(look: CommandLook, place: FolderPlace, trusted: FolderPlace | None
     made = _made()
     try:
         sandbox = Sandbox(made)
+        secrets = spellings((*place.secrets, *(trusted.secrets if trusted is not None else ())))
         revision = await _prepared(look, place, trusted, sandbox)
         begun = time.monotonic()
-        out, err, became = await _carried_out(look, place, sandbox, timeout_s)
+        out, err, became = await _carried_out(look, place, sandbox, secrets, timeout_s)
         seen: dict[str, Any] = {
             "exit": _exit_of(became),
             "output": out.text(),
@@ -75,7 +76,7 @@ async def run(look: CommandLook, place: FolderPlace, trusted: FolderPlace | None
             "duration_s": round(time.monotonic() - begun, 3),
             "revision": revision,
         }
-        if look.junit is not None and (report := _report(sandbox.work, look.junit)) is not None:
+        if look.junit is not None and (report := _report(sandbox.work, look.junit, secrets)) is not None:
             seen["junit"] = report
         if look.output is not None and not out.truncated:
             with suppress(NotStrictJson):
@@ -132,12 +133,12 @@ def _make_way(work: Path, path: str) -> None:
 
 
 async def _carried_out(
-    look: CommandLook, place: FolderPlace, sandbox: Sandbox, timeout_s: float
+    look: CommandLook, place: FolderPlace, sandbox: Sandbox, secrets: Sequence[str], timeout_s: float
 ) -> tuple[Kept, Kept, Mapping[str, Any]]:
     reading, told = os.pipe()
     os.set_blocking(reading, False)
     with os.fdopen(reading, "rb") as pipe:
-        guarded = Guarded(sandbox.root)
+        guarded = Guarded(sandbox.root, secrets)
         try:
             await _start(guarded, look, place, sandbox, told, timeout_s)
             code, silent = await guarded.ended()
@@ -210,7 +211,7 @@ def _exit_of(became: Mapping[str, Any]) -> int:
     return int(became["exit"])
 
 
-def _report(work: Path, path: str) -> dict[str, Any] | None:
+def _report(work: Path, path: str, secrets: Sequence[str]) -> dict[str, Any] | None:
     """What the report says; None if there is none that can be read."""
     try:
         with os.fdopen(opened_file(work, path), "rb") as file:
@@ -219,7 +220,7 @@ def _report(work: Path, path: str) -> dict[str, Any] | None:
             body = file.read(junit.MAX_BYTES + 1)
     except OSError:
         return None
-    return junit.report_of(body) if len(body) <= junit.MAX_BYTES else None
+    return junit.report_of(body, secrets) if len(body) <= junit.MAX_BYTES else None
 
 
 def _remove(made: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.outbound.looks.faults import CannotLook
 from gateway.outbound.looks.places import SQLITE, DatabasePlace
-from gateway.outbound.looks.rows import MAX_ROWS, as_seen
+from gateway.outbound.looks.rows import MAX_ROWS, as_seen, named_once
 
 BUSY_S = 5.0
 MAX_VALUE = 1_000_000
@@ -38,6 +38,7 @@ def query(
             connection.set_progress_handler(called_off.is_set, _STEPS)
             cursor = connection.execute(statement, dict(values))
             names = [one[0] for one in cursor.description or ()]
+            named_once(place.name, names)
             found = cursor.fetchmany(MAX_ROWS + 1)
     except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
         raise CannotLook(f"`{place.name}` refused the query: {_words(error)}") from None
