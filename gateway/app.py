@@ -333,9 +333,11 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
             signed=signed,
         )
     finally:
-        await engine.carrier.close()
-        await _end(keepers)
-        await sealer.last()
+        try:
+            await engine.carrier.close()
+        finally:  # whatever its last words met with
+            await _end(keepers)
+            await sealer.last()
 
 
 async def kept(what: str, keep: Callable[[], Awaitable[None]], clock: Clock) -> None:

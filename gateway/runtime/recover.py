@@ -151,7 +151,7 @@ class Recovery:
 
     def _stuck(self, seen: Tracked, why: BaseException) -> None:
         """It alone cannot be settled, whatever is wrong with it: said once, and tried again by every sweep."""
-        watch, said = self._watches[seen.attempt], f"{type(why).__name__}: {why}"
+        watch, said = self._watches.setdefault(seen.attempt, self._watch()), f"{type(why).__name__}: {why}"
         watch.helpless = True
         if watch.stuck != said:
             known = isinstance(why, CorruptLedger | PolicyMissing | UnreadableRecord)
