@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 import shlex
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,7 +29,7 @@ from gateway.reload import Reload, Source, default_of, first, load_from
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
 from gateway.runtime.engine import Engine
-from gateway.runtime.policies import Policies, Trouble, condition_trouble, surprises, unfit
+from gateway.runtime.policies import Policies, Trouble, condition_trouble, keyless, surprises, unfit
 from gateway.runtime.recover import Recovery
 from gateway.runtime.screen import Screen
 from gateway.runtime.sealing import UNSIGNED, Sealer, Sealing
@@ -56,6 +56,9 @@ COLLECTIONS = 20_000, 20, 50
 """Thresholds of Python's collector. A call makes hundreds of objects and no circle; by the default every second call
 had them looked through, and all runs in memory again and again: 0.96 x the processor time of a call.
 """
+
+AGAIN_S = 5.0
+"""Before what runs for ever is begun again, after an error that nobody foresaw."""
 
 LEDGER_S = 1.0
 """How long the ledger may take to close; one that somebody else has locked would keep us for 5 s."""
@@ -199,6 +202,8 @@ class Gateway:
     """Whether somebody is sent spans."""
     session_idle_s: float = IDLE_S
     """As in `Plan`."""
+    stdio: frozenset[str] = frozenset()
+    """The upstreams that are reached over stdio."""
 
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
@@ -230,6 +235,7 @@ class Gateway:
         """What the policies and the tools that are offered have against one another, a line each."""
         listed = self.catalogue.tools()
         offered = {str(tool["name"]) for tool in listed}
+        stdio = {name for name in offered if self.catalogue.owner_of(name) in self.stdio}
         current = self.book.policies.current().policy.workflow
         return [
             f"policy {policy.workflow}: {line}"
@@ -238,6 +244,7 @@ class Gateway:
                 *surprises(policy, offered, default=policy.workflow == current),
                 *self.screen.news(listed, policy),
                 *unfit(policy, listed),
+                *keyless(policy, stdio),
             )
         ]
 
@@ -274,7 +281,8 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
         gc.set_threshold(*COLLECTIONS)
         try:
             async with _engine(plan, ledger, catalogue) as gateway:
-                yield replace(gateway, traced=flush is not None, session_idle_s=plan.session_idle_s)
+                stdio = frozenset(spec.name for spec in plan.upstreams if isinstance(spec, StdioSpec))
+                yield replace(gateway, traced=flush is not None, session_idle_s=plan.session_idle_s, stdio=stdio)
         finally:
             # At the same time: each may take a while, and together they have what is left of 5 s.
             await asyncio.gather(catalogue.close(), otel.stop(flush) if flush is not None else asyncio.sleep(0))
@@ -303,12 +311,12 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     recovery = Recovery(book, engine, catalogue)
     sealer = Sealer(ledger, clock, plan.sealing)
     keepers = [
-        asyncio.ensure_future(clock.keep(ledger)),
-        asyncio.ensure_future(sealer.keep()),
-        asyncio.ensure_future(reload.keep()),
-        asyncio.ensure_future(engine.carrier.keep_leases()),
-        asyncio.ensure_future(recovery.keep()),
-        asyncio.ensure_future(book.health.keep(ledger)),
+        asyncio.ensure_future(kept("the ledger's clock", partial(clock.keep, ledger), clock)),
+        asyncio.ensure_future(kept("sealing", sealer.keep, clock)),
+        asyncio.ensure_future(kept("taking changed policies", reload.keep, clock)),
+        asyncio.ensure_future(kept("renewing leases", engine.carrier.keep_leases, clock)),
+        asyncio.ensure_future(kept("recovery", recovery.keep, clock)),
+        asyncio.ensure_future(kept("looking after the ledger", partial(book.health.keep, ledger), clock)),
     ]
     try:
         signed = plan.sealing.key is not None
@@ -328,6 +336,16 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
         await engine.carrier.close()
         await _end(keepers)
         await sealer.last()
+
+
+async def kept(what: str, keep: Callable[[], Awaitable[None]], clock: Clock) -> None:
+    """Runs for ever, as `keep` should: what ends it is logged, and it is begun again."""
+    while True:
+        try:
+            await keep()
+        except Exception:  # noqa: BLE001 - logged whole; without it nobody would see that it has ended
+            _LOG.exception("%s failed, and goes on in %.0f s", what, AGAIN_S)
+        await clock.sleep(AGAIN_S)
 
 
 def _ledger_option(ledger: str) -> str:

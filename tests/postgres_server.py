@@ -99,6 +99,41 @@ class Server:
             os.kill(self.pid(), signal.SIGQUIT)
         self.stop()
 
+    @contextmanager
+    def standby(self) -> Iterator["Server"]:
+        """A second server that follows this one, which from now on acknowledges nothing that the other has not on disk.
+
+        Raises: CannotStart.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="counterfoil-pg-"))
+        try:
+            if "user" in self._account:
+                os.chown(folder, self._account["user"], self._account["group"])
+            standby = Server(self._binaries, folder, self._account)
+            dsn = f"host={self.folder} port={self.port} user={USER}"
+            copied = self._run(["pg_basebackup", "-d", dsn, "-D", standby._data, "-R", "-c", "fast", "--no-sync"])
+            if copied.returncode:
+                raise CannotStart(f"pg_basebackup: {copied.stdout.decode(errors='replace')[-500:]}")
+            standby.start()
+            try:
+                self._tell("ALTER SYSTEM SET synchronous_standby_names = '*'")
+                self._tell("SELECT pg_reload_conf()")
+                yield standby
+            finally:
+                standby.crash()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def promote(self) -> None:
+        """It follows nobody any more, and takes writes."""
+        self._tell("SELECT pg_promote()")
+
+    def _tell(self, statement: str) -> None:
+        words = ["psql", "-h", str(self.folder), "-p", str(self.port), "-U", USER, "-d", "postgres", "-qAtc", statement]
+        told = self._run(words)
+        if told.returncode:
+            raise RuntimeError(told.stdout.decode(errors="replace")[-500:])
+
     def pid(self) -> int:
         """Of its first process."""
         return int(self._status()[0])
@@ -118,7 +153,7 @@ class Server:
             return []
 
     def _ready(self) -> bool:
-        return self._status()[-1:] == ["ready   "]
+        return self._status()[-1:] in (["ready   "], ["standby "])
 
     def _run(self, words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
         program, *rest = words

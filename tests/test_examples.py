@@ -7,8 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -146,28 +146,44 @@ def serving(shell: Shell) -> Iterator[str]:
         assert gateway.wait(5) == 0
 
 
-@in_("repo-repair")
-def test_only_a_proven_repair_is_a_success(shell: Shell) -> None:
+@contextmanager
+def repairing(shell: Shell, workflow: str) -> Iterator[str]:
+    """The address of a run of that workflow, in the example's own gateway."""
     config = shell.folder / "gateway.yaml"
     config.write_text(config.read_text().replace("port: 8321", "port: 0"))
-    shell.run("python", "setup.py", "shop")
+    shell.run("python", "setup.py", "shop", "reviewed")
     with serving(shell) as address:
-        token = shell.run("counterfoil", "run", "open", "--workflow", "repo-repair", "--config", "gateway.yaml")
-        told = shell.run("python", "agent.py", f"{address}/runs/{token.strip()}/mcp")
+        token = shell.run("counterfoil", "run", "open", "--workflow", workflow, "--config", "gateway.yaml")
+        yield f"{address}/runs/{token.strip()}/mcp"
 
-    assert [re.split(r"[\s:,]+", line)[:2] for line in told.splitlines()] == [
-        ["fs__read_text_file", "passed"],
-        ["runner__run_tests", "passed"],
-        ["git__git_commit", "denied"],
-        ["fs__edit_file", "passed"],
-        ["git__git_commit", "denied"],
-        ["runner__run_tests", "verification_failed"],
-        ["fs__edit_file", "passed"],
-        ["runner__run_tests", "passed"],
-        ["git__git_add", "passed"],
-        ["git__git_commit", "verified_success"],
-        ["fs__edit_file", "verified_success"],
-    ]
+
+def shown(text: str) -> list[str]:
+    """The lines of `show` without what differs from run to run."""
+    for pattern, word in (
+        (r"run_[0-9a-f]{32}", "RUN"),
+        (r"local:\w+", "local:USER"),
+        (r"\d{4}-\d\d-\d\dT\S+", "TIME"),
+        (r"\d+(\.\d+)? m?s\b", "SECONDS"),
+        (r"\d+ bytes", "BYTES"),
+        (r"(?m)^ +\d+  ", "STEP "),
+    ):
+        text = re.sub(pattern, word, text)
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def pasted(example: str, command: str) -> str:
+    """What the example's page says that the command prints."""
+    page = (EXAMPLES / example / "README.md").read_text()
+    return page.partition(f"$ {command}\n")[2].partition("\n```")[0]
+
+
+@in_("repo-repair")
+def test_only_a_proven_repair_is_a_success(shell: Shell) -> None:
+    with repairing(shell, "repair") as url:
+        told = shell.run("python", "agent.py", url)
+    assert (
+        told.splitlines() == pasted("repo-repair", "python agent.py http://127.0.0.1:8321/runs/$TOKEN/mcp").splitlines()
+    )
     assert shell.run("git", "-C", "shop", "log", "--format=%s").splitlines() == [
         "Quote what needs quotes in the CSV export",
         "Export orders",
@@ -176,5 +192,101 @@ def test_only_a_proven_repair_is_a_success(shell: Shell) -> None:
     assert shell.run("python", "-m", "unittest", "discover", "--start-directory", "shop") == ""  # it ends with 0
 
     [run] = json.loads(shell.run("counterfoil", "runs", "--json", "--ledger", "ledger.db"))
+    assert (run["workflow"], run["phase"], run["state"]) == ("repair", "committed", "verified_success")
+    shell.env["COLUMNS"] = "100"
+    for command in ("counterfoil show last --ledger ledger.db", "counterfoil show last --changes --ledger ledger.db"):
+        assert shown(shell.run(*command.split())) == shown(pasted("repo-repair", command))
+    assert "17 of 17 cases hold" in shell.run("counterfoil", "check", "policy.yaml")
+
+
+@in_("repo-repair")
+def test_the_same_agent_succeeds_under_the_simplest_policy_of_its_kind(shell: Shell) -> None:
+    config = shell.folder / "gateway.yaml"
+    text = config.read_text().replace("policies: policy.yaml", "policies: ../../policies/repo-repair.yaml")
+    config.write_text(text.replace("workflow: repair", "workflow: repo-repair"))
+    with repairing(shell, "repo-repair") as url:
+        told = shell.run("python", "agent.py", url)
+    calls = [re.split(r"[\s:,]+", line)[:2] for line in told.splitlines() if "__" in line[:24]]
+    assert [[tool, outcome] for tool, outcome in calls if not tool.startswith("gateway__")] == [
+        ["fs__read_text_file", "passed"],
+        ["runner__run_tests", "passed"],
+        ["fs__edit_file", "passed"],
+        ["git__git_commit", "denied"],
+        ["runner__run_tests", "verification_failed"],
+        ["fs__read_text_file", "passed"],
+        ["fs__edit_file", "passed"],
+        ["runner__run_tests", "passed"],
+        ["git__git_add", "passed"],
+        ["git__git_commit", "verified_success"],
+    ]
+    [run] = json.loads(shell.run("counterfoil", "runs", "--json", "--ledger", "ledger.db"))
     assert (run["workflow"], run["phase"], run["state"]) == ("repo-repair", "done", "verified_success")
-    assert run["run"] in shell.run("counterfoil", "show", "last", "--ledger", "ledger.db")
+
+
+CONVENIENT = """\
+import unittest
+
+class ExportTest(unittest.TestCase):
+    def test_all_is_well(self):
+        pass
+"""
+NO_PYTEST = """\
+open("report.xml", "w").write('<testsuite><testcase name="a"/><testcase name="b"/><testcase name="c"/></testsuite>')
+"""
+
+
+@asynccontextmanager
+async def at_work(shell: Shell) -> AsyncIterator[Client]:
+    """An agent that has seen the tests fail."""
+    with repairing(shell, "repair") as url, anyio.fail_after(LIMIT_S):
+        async with Client(url) as agent:
+            while not {"fs__write_file", "git__git_add"} <= {tool.name for tool in (await agent.list_tools()).tools}:
+                await anyio.sleep(0.1)
+            await agent.call_tool("runner__run_tests", {})
+            yield agent
+
+
+async def written(agent: Client, path: str, content: str) -> None:
+    assert not (await agent.call_tool("fs__write_file", {"path": path, "content": content})).is_error
+
+
+@in_("repo-repair")
+async def test_an_agent_that_writes_its_own_tests_convinces_its_runner_alone(shell: Shell) -> None:
+    async with at_work(shell) as agent:
+        await written(agent, "test_export.py", CONVENIENT)
+        await written(agent, "pytest.py", NO_PYTEST)
+        await written(agent, "conftest.py", "def pytest_ignore_collect(): return True\n")
+        checked = (await agent.call_tool("runner__run_tests", {})).structured_content
+        claimed = (await agent.call_tool("gateway__finish", {})).structured_content
+    assert checked is not None
+    assert (checked["outcome"], checked["phase"]) == ("verification_failed", "failed_check")
+    assert checked["reason"].startswith("`tests` found that 2 of 3 tests failed: ")
+    assert claimed is not None
+    assert (claimed["finished"], [one["what"] for one in claimed["missing"]]) == (
+        False,
+        ["tests", "commit", "committed"],
+    )
+
+
+SOUND = """\
+import csv, io
+
+def to_csv(rows):
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+"""
+
+
+@in_("repo-repair")
+async def test_a_commit_of_what_was_changed_behind_the_gateway_is_not_believed(shell: Shell) -> None:
+    async with at_work(shell) as agent:
+        await written(agent, "export.py", SOUND)
+        checked = (await agent.call_tool("runner__run_tests", {})).meta
+        (shell.folder / "shop" / "export.py").write_text("def to_csv(rows):\n    return ''\n")
+        await agent.call_tool("git__git_add", {"repo_path": ".", "files": ["export.py"]})
+        told = (await agent.call_tool("git__git_commit", {"repo_path": ".", "message": "Tested"})).structured_content
+    assert checked is not None
+    assert checked["counterfoil/record"]["phase"] == "verified"
+    assert told is not None
+    assert (told["outcome"], told["executed"], told["phase"]) == ("verification_failed", True, "failed_check")

@@ -1,12 +1,13 @@
-"""A little repository with a bug in it: its CSV export does not quote, and one of its tests says so.
+"""A little repository with a bug in it: its CSV export does not quote, and its tests say so.
 
-    python setup.py DIRECTORY
+    python setup.py DIRECTORY REVIEWED
 
-DIRECTORY must not be there yet.
+REVIEWED gets the tests once more, as people have reviewed them. Neither may be there yet.
 """
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 EXPORT = '''\
@@ -44,19 +45,26 @@ if __name__ == "__main__":
     unittest.main()
 """
 
-FILES = {"export.py": EXPORT, "test_export.py": TESTS, ".gitignore": "__pycache__/\n"}
+CHECKS = {"test_export.py": TESTS, "pytest.ini": "[pytest]\n"}
+FILES = {"export.py": EXPORT, **CHECKS, ".gitignore": "__pycache__/\n.pytest_cache/\n"}
+
+
+def written(directory: Path, files: Mapping[str, str]) -> None:
+    """The directory is there, with these files."""
+    directory.mkdir(parents=True)
+    for file, content in files.items():
+        (directory / file).write_text(content)
 
 
 def main() -> None:
-    """The repository is there, with one commit."""
+    """The repository is there, with one commit, and its tests beside it."""
     match sys.argv[1:]:
-        case [name]:
+        case [name, reviewed]:
             directory = Path(name)
         case _:
-            sys.exit("usage: setup.py DIRECTORY")
-    directory.mkdir(parents=True)
-    for file, content in FILES.items():
-        (directory / file).write_text(content)
+            sys.exit("usage: setup.py DIRECTORY REVIEWED")
+    written(directory, FILES)
+    written(Path(reviewed), CHECKS)
     for command in (
         ["init", "--quiet", "--initial-branch=main"],
         ["config", "user.name", "Repair Agent"],

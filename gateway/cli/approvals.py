@@ -11,15 +11,16 @@ from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
 from gateway.cli.packets import found, print_one
-from gateway.cli.plain import ago, cut, plain_table, visible
+from gateway.cli.plain import GONE, ago, cut, plain_table, visible
 from gateway.kernel.approve import NotAwaiting, answer, pending
 from gateway.kernel.packet import standing
-from gateway.model.canonical import parse
+from gateway.kernel.reduce import CorruptLedger
 from gateway.model.events import ApprovalRequested
-from gateway.model.record import utc
-from gateway.model.run import Approval, Run
-from gateway.ports import Ledger
+from gateway.model.record import Record, utc
+from gateway.model.run import Run
+from gateway.ports import Ledger, UnreadableRecord
 from gateway.runtime.book import Book
+from gateway.runtime.explain import stored_in
 
 app = typer.Typer(no_args_is_help=True, help="See and decide what waits for a person.")
 
@@ -40,7 +41,7 @@ def list_(
     """What waits for a person, oldest first."""
     rows = with_ledger(ledger, lambda opened: _rows(opened, everything=everything))
     if as_json:
-        typer.echo(json.dumps([row for row, _ in rows], ensure_ascii=False))
+        typer.echo(json.dumps(rows, ensure_ascii=False))
         return
     if not rows:
         console.print("Nothing waits for a person.")
@@ -50,9 +51,9 @@ def list_(
     table.add_column("asked", no_wrap=True)
     table.add_column("tool, arguments", ratio=1, overflow="fold")
     table.add_column("state", overflow="fold")
-    for row, _ in rows:
+    for row in rows:
         what = Text(visible(row["tool"]), style="bold")
-        what.append("\n" + cut(visible(json.dumps(row["arguments"], ensure_ascii=False)), 160), style="not bold")
+        what.append("\n" + cut(_arguments(row), 160), style="not bold")
         table.add_row(
             f"{row['approval']}\n{visible(row['principal'])}",
             ago(datetime.fromisoformat(row["asked"]), datetime.now(UTC)),
@@ -137,20 +138,30 @@ def _print(row: dict[str, Any]) -> None:
         "action",
     ):
         lines.append(f"{name:<11}", style="dim").append(visible(str(row[name])) + "\n")
-    body = json.dumps(row["arguments"], ensure_ascii=False, indent=2)
-    lines.append("arguments\n", style="dim").append(visible(body, keep="\n"))
+    lines.append("arguments\n", style="dim").append(_arguments(row, indent=2))
     console.print(Panel(lines, title=row["approval"], expand=False))
 
 
-async def _rows(ledger: Ledger, *, everything: bool) -> list[tuple[dict[str, Any], Run]]:
+def _arguments(row: dict[str, Any], indent: int | None = None) -> str:
+    if row["arguments"] is None:
+        return GONE
+    return visible(json.dumps(row["arguments"], ensure_ascii=False, indent=indent), keep="\n" if indent else "")
+
+
+async def _rows(ledger: Ledger, *, everything: bool) -> list[dict[str, Any]]:
+    """One damaged run hides no other."""
     written, rows = await book(ledger), []
     for record in reversed(await ledger.find(["approval.requested"], limit=10_000)):
-        if not isinstance(record.event, ApprovalRequested):
+        event = record.event
+        if not isinstance(event, ApprovalRequested):
             continue
-        run = await written.state_of(record.run)
-        approval = run.approvals[record.event.approval]
-        if everything or (pending(approval, utc(written.clock.now())) and run.stopped is None):
-            rows.append((await _row(ledger, written, run, approval, record.event), run))
+        try:
+            run = await written.state_of(record.run)
+        except (CorruptLedger, UnreadableRecord):
+            rows.append(await _row(ledger, written, None, record, event))
+            continue
+        if everything or (pending(run.approvals[event.approval], utc(written.clock.now())) and run.stopped is None):
+            rows.append(await _row(ledger, written, run, record, event))
     return rows
 
 
@@ -159,25 +170,31 @@ async def _find(ledger: Ledger, approval_id: str) -> tuple[dict[str, Any], Run] 
     for record in await ledger.find(["approval.requested"], limit=10_000):
         if isinstance(record.event, ApprovalRequested) and record.event.approval == approval_id:
             run = await written.state_of(record.run)
-            return await _row(ledger, written, run, run.approvals[approval_id], record.event), run
+            return await _row(ledger, written, run, record, record.event), run
     return None
 
 
-async def _row(ledger: Ledger, written: Book, run: Run, approval: Approval, event: ApprovalRequested) -> dict[str, Any]:
-    body = await ledger.payload(event.arguments)
+async def _row(
+    ledger: Ledger, written: Book, run: Run | None, record: Record, event: ApprovalRequested
+) -> dict[str, Any]:
+    """What is known of the approval; its run is None if it cannot be read."""
+    approval = None if run is None else run.approvals[event.approval]
     return {
-        "approval": approval.id,
-        "state": standing(run, approval, utc(written.clock.now())),
-        "asked": approval.requested_at.isoformat(timespec="seconds"),
-        "expires_at": approval.expires_at.isoformat(timespec="seconds"),
-        "run": run.id,
-        "principal": run.principal.id if run.principal else "",
+        "approval": event.approval,
+        "state": _UNREADABLE if run is None or approval is None else standing(run, approval, utc(written.clock.now())),
+        "asked": record.at.isoformat(timespec="seconds"),
+        "expires_at": event.expires_at.isoformat(timespec="seconds"),
+        "run": record.run,
+        "principal": run.principal.id if run is not None and run.principal is not None else "",
         "tool": event.tool,
         "transition": event.rule,
         "reason": event.reason,
-        "action": approval.action,
-        "arguments": parse(body) if body is not None else None,
+        "action": event.action,
+        "arguments": await stored_in(ledger, event.arguments),
         "undoes": event.compensates,
-        "by": approval.by,
-        "said": approval.reason,
+        "by": None if approval is None else approval.by,
+        "said": "" if approval is None else approval.reason,
     }
+
+
+_UNREADABLE = "cannot be read: `counterfoil verify` says why"

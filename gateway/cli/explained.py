@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gateway.cli.plain import counted, cut, visible
+from gateway.cli.plain import GONE, counted, cut, visible
 from gateway.kernel.explain import Line, conclusion, lines, reading, results
 from gateway.kernel.looks import Clause, Look
 from gateway.model.answer import Refusal
@@ -237,7 +237,7 @@ def _header(it: Explanation, page: _Page) -> None:
     at = it.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     step = "as it stands" if it.seq is None else f"step {it.seq}"
     where = "an imagined run" if it.imagined else f"run {it.run.id}, {step}"
-    arguments = "(erased)" if call["arguments"] is None else json.dumps(call["arguments"], ensure_ascii=False)
+    arguments = GONE if call["arguments"] is None else json.dumps(call["arguments"], ensure_ascii=False)
     has = [f"{what} {', '.join(who[what])}" for what in ("roles", "scopes") if who.get(what)]
     spent = [counted(it.run.spent.calls, "call"), counted(it.run.spent.mutations, "mutation")]
     inferred = f" (inferred: {call['inferred']})" if call["inferred"] else ""

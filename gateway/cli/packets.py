@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
-from gateway.cli.plain import visible
+from gateway.cli.plain import GONE, visible
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.packet import Packet
 from gateway.model.status import Eligible, PlanTold
@@ -153,7 +153,7 @@ UNPROVEN = "What the agent says of its own work; nobody has checked it"
 def arguments(one: Packet) -> str:
     """The arguments, indented, or that they are gone."""
     if one.arguments is None:
-        return "(erased)"
+        return GONE
     return visible(json.dumps(one.arguments, ensure_ascii=False, indent=2), keep="\n")
 
 

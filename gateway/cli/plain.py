@@ -9,6 +9,9 @@ from rich.table import Table
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (zero width, bidi, tags), surrogate, private, unassigned, line and paragraph separators."""
 
+GONE = "(erased or changed)"
+"""In the place of a payload that is cited and cannot be shown."""
+
 
 def visible(text: str, *, keep: str = "") -> str:
     r"""The text with every character that would act or hide spelled out as `\u{…}`."""

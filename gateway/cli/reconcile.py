@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +14,11 @@ import typer
 from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
-from gateway.cli.packets import as_json, found, print_one
+from gateway.cli.packets import as_json, print_one
 from gateway.cli.plain import ago, plain_table, visible
-from gateway.kernel.reduce import CorruptLedger
 from gateway.model.packet import Packet
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
-from gateway.runtime.packets import UNSETTLED, Packets
+from gateway.runtime.packets import Packets, Unreadable
 
 
 def reconcile(
@@ -44,30 +44,29 @@ def reconcile(
         one = with_ledger(ledger, lambda opened: _one(opened, attempt))
         if one is None:
             fail(f"no unsettled attempt `{attempt}` is in this ledger; `counterfoil reconcile` lists them")
+        if isinstance(one, Unreadable):
+            fail(f"attempt `{attempt}` cannot be read: {one.trouble}", code=2)
         print_one(one, as_markdown=markdown_, plain=json_)
         return
     packets = with_ledger(ledger, _packets)
     if json_:
-        typer.echo(json.dumps([as_json(one) for one in packets]))
+        told = [asdict(one) if isinstance(one, Unreadable) else as_json(one) for one in packets]
+        typer.echo(json.dumps(told))
     else:
         _print_all(packets)
 
 
-async def _packets(ledger: Ledger) -> list[Packet]:
-    try:
-        return await Packets(await book(ledger)).unsettled()
-    except CorruptLedger as error:
-        fail(f"the ledger is corrupt: {error}", code=2)
+async def _packets(ledger: Ledger) -> list[Packet | Unreadable]:
+    return await Packets(await book(ledger)).unsettled()
 
 
-async def _one(ledger: Ledger, attempt: str) -> Packet | None:
-    """The packet of an attempt that is not settled."""
-    known = any(one.attempt == attempt for one in await ledger.tracked(states=UNSETTLED))
-    return await found(ledger, attempt) if known else None
+async def _one(ledger: Ledger, attempt: str) -> Packet | Unreadable | None:
+    """The packet of an attempt that is not settled; None if there is no such attempt."""
+    return await Packets(await book(ledger)).of_unsettled(attempt)
 
 
-def _print_all(packets: Sequence[Packet]) -> None:
-    if not packets:
+def _print_all(found: Sequence[Packet | Unreadable]) -> None:
+    if not found:
         console.print("Everything is settled. What a person must undo by hand, `counterfoil runs` shows.")
         return
     table = plain_table()
@@ -75,6 +74,7 @@ def _print_all(packets: Sequence[Packet]) -> None:
         table.add_column(name, no_wrap=True)
     table.add_column("tool, state", overflow="fold")
     table.add_column("what goes on", ratio=1, overflow="fold")
+    packets = [one for one in found if isinstance(one, Packet)]
     for one in sorted(packets, key=lambda each: (not each.person, each.sent_at)):
         what = Text(visible(one.tool or ""), style="bold").append(f"\n{one.state}", style="not bold")
         last = f"\nlast: {visible(one.tried[-1].says)}" if one.tried else ""
@@ -85,6 +85,8 @@ def _print_all(packets: Sequence[Packet]) -> None:
             f"{'A PERSON MUST SAY' if one.person else one.goes_on}{last}",
             style="yellow" if one.person else "",
         )
+    for lost in (one for one in found if isinstance(one, Unreadable)):
+        table.add_row(lost.attempt, "", lost.state, f"CANNOT BE READ: {lost.trouble}", style="red")
     console.print(table)
     if any(one.person for one in packets):
         console.print("`counterfoil reconcile ATTEMPT` has what is known of one; `counterfoil resolve` settles it.")
@@ -103,7 +105,7 @@ def _drive(config: Path, seconds: float) -> None:
             while True:
                 _ = await gateway.recovery.sweep()
                 packets = await _packets(gateway.book.ledger)
-                left = [one for one in packets if not one.person]
+                left = [one for one in packets if isinstance(one, Packet) and not one.person]
                 if not left or loop.time() >= until:
                     _print_all(packets)
                     return len(packets)

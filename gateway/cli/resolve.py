@@ -8,13 +8,15 @@ import typer
 from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
-from gateway.cli.plain import visible
+from gateway.cli.plain import GONE, visible
 from gateway.kernel.approve import NotAwaiting
 from gateway.kernel.approve import resolve as judged
 from gateway.kernel.rules import Rules
+from gateway.model.canonical import canonical
 from gateway.model.events import Event
 from gateway.model.run import Run
 from gateway.ports import Ledger
+from gateway.runtime.explain import stored_in
 
 
 def resolve(
@@ -44,8 +46,9 @@ def resolve(
         except NotAwaiting as error:
             return str(error)
         intent = run.attempts[attempt].intent
-        body = await opened.payload(intent.arguments)
-        console.print(Text(f"{visible(intent.tool)} {visible(body.decode()) if body else '(erased)'}"))
+        arguments = await stored_in(opened, intent.arguments)
+        shown = GONE if arguments is None else visible(canonical(arguments).decode())
+        console.print(Text(f"{visible(intent.tool)} {shown}"))
         return None
 
     if (trouble := with_ledger(ledger, work)) is not None:

@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from gateway.cli.plain import counted, cut, seconds
-from gateway.kernel.standing import Standing, effects
+from gateway.cli.plain import GONE, counted, cut, seconds
+from gateway.kernel.standing import CHANGED, Standing, effects
 from gateway.model.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -35,9 +35,15 @@ from gateway.model.events import (
     Replayed,
     RunOpened,
     RunStopped,
+    Verdict,
 )
 from gateway.model.record import Record
 from gateway.model.run import Run
+
+MAX_ARGUMENTS = 80
+"""Characters of a call's arguments; `show --step` has them in full."""
+MAX_WORDS = 160
+"""Characters of what an agent said."""
 
 
 @dataclass(slots=True)
@@ -52,39 +58,56 @@ class Row:
     duration_s: float | None = None
     results: list[str] = field(default_factory=list)
     style: str = ""
+    phases: list[str] = field(default_factory=list)
+    """Through which it led the run, the one where it began included; nothing if it moved none."""
     stands: str = ""
     """What is known of its effect; nothing for what has none."""
+    changed: bool = False
+    """Whether that did change the world, or may have."""
 
 
 def rows_of(run: Run, records: list[Record], payloads: dict[str, Any]) -> list[Row]:
     """A row for each proposal, with what came of it, and for what else happened; the payloads by digest."""
     rows: list[Row] = []
     attempts: dict[str, Row] = {}
+    plan: Any = None
     for record in records:
         event = record.event
-        attempt = getattr(event, "attempt", None)
+        row = attempts.get(getattr(event, "attempt", None) or "")
+        if isinstance(event, PlanRecorded):
+            plan = payloads.get(event.plan)
         if isinstance(event, IntentRecorded):
-            charge = "\n".join(counted(count, what[:-1]) for what, count in event.charge.model_dump().items() if count)
-            waived = [
-                f"not enforced: {_why(one.check, one.rule, one.reason)}" for one in event.checks if not one.passed
-            ]
-            style = "yellow" if waived else ""
-            call = _call(event, payloads)
-            row = Row(record.seq, event.transition or "", call, "allowed", charge, None, waived, style)
-            if (undone := attempts.get(event.compensates or "")) is not None:
-                row.results.append(f"to undo step {undone.step}")
-            attempts[event.attempt] = row
+            row = attempts[event.attempt] = _allowed(record.seq, event, payloads, attempts)
             rows.append(row)
-        elif attempt in attempts and not isinstance(event, Held | Replayed):
-            _follow(attempts[attempt], event)
-        elif (told := _told(record, payloads, attempts)) is not None:
-            rows.append(told)
+        elif row is not None and not isinstance(event, Held | Replayed):
+            _follow(row, event)
+        elif (row := _told(record, payloads, attempts, plan)) is not None:
+            rows.append(row)
+        if row is not None and isinstance(event, Verdict) and event.reported_tokens:
+            row.results.append(f"{counted(event.reported_tokens, 'token')} of its model, says the client")
     for one, stands in effects(run):
         if (mine := attempts.get(one.id)) is not None:
             by = attempts.get(run.undo[one.id].by or "") if stands is Standing.UNDONE else None
-            mine.stands = f"{stands} by step {by.step}" if by is not None else stands.value
+            mine.stands = f"UNDONE by step {by.step}" if by is not None else f"effect {stands}"
+            mine.changed = stands in CHANGED
     return rows
 
+
+def _allowed(step: int, event: IntentRecorded, payloads: dict[str, Any], attempts: dict[str, Row]) -> Row:
+    charge = "\n".join(_charged(what, count) for what, count in event.charge.model_dump().items() if count)
+    told = [f"not enforced: {_why(one.check, one.rule, one.reason)}" for one in event.checks if not one.passed]
+    style = "yellow" if told else ""
+    if (undone := attempts.get(event.compensates or "")) is not None:
+        told.append(f"to undo step {undone.step}")
+    return Row(step, event.transition or "", _call(event, payloads), "allowed", charge, None, told, style)
+
+
+def _charged(what: str, count: int) -> str:
+    return f"cost {count / MILLION:g}" if what == "cost" else counted(count, what[:-1])
+
+
+MILLION = 1_000_000
+"""A cost is recorded in millionths."""
 
 _ENDED = {
     "attempt.unsent": "NOT SENT",
@@ -119,7 +142,7 @@ def _follow(row: Row, event: Event) -> None:
             row.results.append(f"NOT UNDONE, a person must: {event.reason}")
             row.style = "red"
         case PhaseMoved():
-            row.results.append(f"phase {event.source} → {event.target}")
+            row.phases += [*([] if row.phases[-1:] == [event.source] else [event.source]), event.target]
         case _:
             pass
 
@@ -150,13 +173,13 @@ def _said_by(receipt: ReceiptRecorded) -> str:
             assert_never(receipt.source)
 
 
-def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row]) -> Row | None:
-    """A row of its own for what is no attempt's."""
+def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row], plan: Any) -> Row | None:
+    """A row of its own for what is no attempt's; the plan is the agent's last one."""
     event, step = record.event, record.seq
     if isinstance(event, Claim):
-        return _claimed(step, event)
+        return _claimed(step, event, payloads, plan)
     if isinstance(event, FinishClaimed | FinishRefused | EvidenceRecorded):
-        return _finishing(step, event)
+        return _finishing(step, event, payloads)
     match event:
         case RunOpened():
             goal = [event.goal] if event.goal else []
@@ -182,16 +205,17 @@ def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row]) ->
             told = [f"{event.approval} by {event.by.id}{reason}"]
             return Row(step, "", "", event.decision, results=told, style="magenta")
         case RunStopped():
-            return Row(step, event.rule or "", "", f"STOP {event.outcome}", results=[event.reason], style="bold")
+            return Row(step, event.rule or "", "", f"STOP\n{event.outcome}", results=[event.reason], style="bold")
         case _:
             return None
 
 
-def _finishing(step: int, event: FinishClaimed | FinishRefused | EvidenceRecorded) -> Row:
+def _finishing(step: int, event: FinishClaimed | FinishRefused | EvidenceRecorded, payloads: dict[str, Any]) -> Row:
     """What the agent says of the end of its task, and what is found about it."""
     match event:
         case FinishClaimed():
-            return Row(step, "", "", "claimed", results=[f"the agent says: {event.outcome}"], style="dim")
+            told = [f"the agent says: {event.outcome}", *_words(payloads.get(event.claim), "says")]
+            return Row(step, "", "", "claimed", results=told, style="dim")
         case FinishRefused():
             return Row(step, "", "", "not done", results=[f"lacks {', '.join(event.lacking)}"], style="yellow")
         case EvidenceRecorded():
@@ -202,21 +226,27 @@ def _finishing(step: int, event: FinishClaimed | FinishRefused | EvidenceRecorde
             assert_never(event)
 
 
-def _claimed(step: int, event: Claim) -> Row:
+def _claimed(step: int, event: Claim, payloads: dict[str, Any], plan: Any) -> Row:
     """What the agent says of its own work, and what contradicts it."""
     match event:
         case PlanRecorded():
-            what = f"revision {event.revision}, {counted(len(event.assumptions), 'assumption')}"
-            return Row(step, "", "", "plan", results=[what], style="dim")
+            told = [f"revision {event.revision}, {counted(len(event.assumptions), 'assumption')}"]
+            return Row(step, "", "", "plan", results=[*told, *_words(plan, "objective")], style="dim")
         case PlanInvalidated():
-            return Row(step, "", "", "contradicted", results=[event.says], style="yellow")
+            assumed = plan["assumptions"][event.assumption] if plan is not None else None
+            return Row(step, "", "", "contradicted", results=[event.says, *_words(assumed, "says")], style="yellow")
         case NoteRecorded():
-            until = event.expires_at.isoformat(timespec="seconds")
-            return Row(
-                step, "", "", "note", results=[f"a hypothesis ({event.confidence:g}) until {until}"], style="dim"
-            )
+            end = f"`{event.until}` speaks anew, or " if event.until is not None else ""
+            until = f"a hypothesis ({event.confidence:g}) until {end}{event.expires_at.isoformat(timespec='seconds')}"
+            told = [until, *_words(payloads.get(event.note), "says")]
+            return Row(step, "", "", "note", results=told, style="dim")
         case _:
             assert_never(event)
+
+
+def _words(said: Any, name: str) -> list[str]:
+    """The agent's own words, in quotes; nothing where it said none, or where they were erased."""
+    return [f"“{cut(said[name], MAX_WORDS)}”"] if isinstance(said, dict) and said.get(name) else []
 
 
 def _why(check: str, rule: str | None, reason: str | None) -> str:
@@ -226,6 +256,13 @@ def _why(check: str, rule: str | None, reason: str | None) -> str:
 
 def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, payloads: dict[str, Any]) -> str:
     arguments = payloads.get(event.arguments)
-    shown = json.dumps(arguments, ensure_ascii=False) if arguments is not None else "(erased)"
+    shown = _short(arguments) if arguments is not None else GONE
     undoing = f" to undo {event.compensates}" if event.compensates and not isinstance(event, IntentRecorded) else ""
-    return f"{event.tool} {cut(shown, 100)}{undoing}"
+    return f"{event.tool} {shown}{undoing}"
+
+
+def _short(arguments: dict[str, Any]) -> str:
+    """The arguments as JSON, the short ones first, so that what is cut off is the end of the longest."""
+    values = {name: json.dumps(value, ensure_ascii=False) for name, value in arguments.items()}
+    parts = (f"{json.dumps(name)}: {value}" for name, value in sorted(values.items(), key=lambda one: len(one[1])))
+    return cut(f"{{{', '.join(parts)}}}", MAX_ARGUMENTS)

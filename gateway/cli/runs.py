@@ -1,7 +1,7 @@
 """`counterfoil runs` and `counterfoil show`: the ledger read back, as a person wants to read it."""
 
 import json
-from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -11,19 +11,22 @@ from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
 from gateway.cli.plain import ago, counted, plain_table, seconds, visible
-from gateway.cli.rows import rows_of
+from gateway.cli.rows import Row, rows_of
+from gateway.cli.totals import totals
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.standing import CHANGED, Standing, effects
-from gateway.model.canonical import parse
-from gateway.model.events import EvidenceRecorded, ReceiptRecorded
+from gateway.model.canonical import Digest
+from gateway.model.events import Event, FinishClaimed, NoteRecorded, PlanRecorded
 from gateway.model.record import Record
 from gateway.model.run import Run
-from gateway.ports import DamagedRecord, Ledger
+from gateway.ports import Ledger, UnreadableRecord
 from gateway.runtime.book import Book
-from gateway.runtime.wire import ANY_DEPTH
+from gateway.runtime.explain import stored_in
 
 NARROW = 100
-"""Columns below which things stand under each other, not beside each other."""
+"""Columns below which, in the list of runs, things stand under each other, not beside each other."""
+WIDE = 120
+"""Columns from which a result stands beside its call, and not below it."""
 
 AS_JSON = Annotated[bool, typer.Option("--json", help="Plain JSON.")]
 
@@ -63,7 +66,7 @@ async def _summary_of(written: Book, name: str) -> dict[str, Any]:
     """One damaged run hides no other."""
     try:
         return _summary(await written.state_of(name))
-    except (CorruptLedger, DamagedRecord):
+    except (CorruptLedger, UnreadableRecord):
         return _summary(Run(name)) | {"state": "cannot be read: `counterfoil verify` says why"}
 
 
@@ -113,7 +116,7 @@ def show(
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
     console.print(table_of(state, records, payloads, console.width, changes=changes))
-    console.print(_closing(state, records))
+    console.print(Text("\n".join(totals(state, records))))
     if checks:
         _print_checks(records)
 
@@ -128,8 +131,7 @@ def _show_step(wanted: str, step: int, url: str | None) -> None:
             return None
         attempt = found[0].attempts.get(getattr(record.event, "attempt", None) or "")
         cited = {"arguments": getattr(record.event, "arguments", None), "result": attempt.result if attempt else None}
-        bodies = {name: await ledger.payload(digest) for name, digest in cited.items() if digest is not None}
-        stored = {name: parse(body, max_depth=ANY_DEPTH) if body else None for name, body in bodies.items()}
+        stored = {name: await stored_in(ledger, digest) for name, digest in cited.items() if digest is not None}
         return {"record": record.model_dump(mode="json"), **stored}
 
     told = with_ledger(url, work)
@@ -145,16 +147,29 @@ async def _read(ledger: Ledger, wanted: str) -> tuple[Run, list[Record], dict[st
     records = [record for record, _ in await ledger.read(wanted)]
     if not records:
         return None
-    payloads = {}
-    for record in records:
-        cited = getattr(record.event, "arguments", None)
-        if cited is not None and cited not in payloads:
-            body = await ledger.payload(cited)
-            payloads[cited] = parse(body) if body is not None else None
+    payloads: dict[str, Any] = {}
+    for cited in (digest for record in records for digest in _cited(record.event)):
+        if cited not in payloads:
+            payloads[cited] = await stored_in(ledger, cited)
     try:
         return await (await book(ledger)).state_of(wanted), records, payloads
     except CorruptLedger as error:
         fail(f"the ledger is corrupt: {error}", code=2)
+
+
+def _cited(event: Event) -> Iterator[Digest]:
+    """The payloads that the table shows: arguments, and what the agent said itself."""
+    match event:
+        case PlanRecorded():
+            yield event.plan
+        case NoteRecorded():
+            yield event.note
+        case FinishClaimed():
+            yield event.claim
+        case _ if (arguments := getattr(event, "arguments", None)) is not None:
+            yield arguments
+        case _:
+            pass
 
 
 def _changes(run: Run) -> list[dict[str, Any]]:
@@ -168,46 +183,36 @@ def _changes(run: Run) -> list[dict[str, Any]]:
 
 
 def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: int, *, changes: bool = False) -> Table:
-    """Step, transition, verdict, charge, duration and result: one row for each proposal and what came of it; of those
-    that changed the world alone, or may have, if only these are asked for.
+    """Step, transition with the phases that it led through, verdict, charge, time of the tool and result: one row for
+    each proposal and what came of it; of those that changed the world alone, or may have, if only these are asked for.
     """
     table = plain_table(f"{run.id}  ({run.workflow})")
-    narrow = width < NARROW
+    narrow = width < WIDE
     table.add_column("step", justify="right")
     table.add_column("transition, call, result" if narrow else "transition, call", ratio=5, overflow="fold")
     table.add_column("verdict", no_wrap=True)
     table.add_column("charge", no_wrap=True)
-    table.add_column("duration", justify="right", no_wrap=True)
+    table.add_column("tool time", justify="right", no_wrap=True)
     if not narrow:
         table.add_column("result", ratio=5, overflow="fold")
     for row in rows_of(run, records, payloads):
-        if changes and row.stands.partition(" ")[0] not in CHANGED:
+        if changes and not row.changed:
             continue
-        what = Text(visible(row.transition), style="bold")
-        if row.call:
-            what.append("\n" if row.transition else "").append(visible(row.call), style="not bold dim")
         result = Text(visible("\n".join([*row.results, row.stands]).strip("\n"), keep="\n"))
-        cells: list[Text | str] = [str(row.step), what, row.verdict, row.charge, seconds(row.duration_s)]
+        cells: list[Text | str] = [str(row.step), _what(row), row.verdict, row.charge, seconds(row.duration_s)]
         if narrow:
-            cells[1] = Text("\n").join(part for part in (what, result) if part)
+            cells[1] = Text("\n").join(part for part in (_what(row), result) if part)
         table.add_row(*cells, *(() if narrow else (result,)), style=row.style)
     return table
 
 
-def _closing(run: Run, records: list[Record]) -> str:
-    receipts = [record.event for record in records if isinstance(record.event, ReceiptRecorded)]
-    took_s = sum(event.duration_s or 0.0 for event in receipts)
-    failed = sum(isinstance(one.event, EvidenceRecorded) and one.event.verdict == "fail" for one in records)
-    spent = [counted(run.spent.calls, "call"), counted(run.spent.mutations, "mutation"), f"{seconds(took_s)} of tools"]
-    spent += [counted(failed, "failed verification")] if failed else []
-    stands = Counter(stands for _, stands in effects(run))
-    effect = f"; effects: {', '.join(f'{count} {what}' for what, count in stands.items())}" if stands else ""
-    over = f"over: {run.stopped.outcome}" if run.stopped else f"going on in phase {run.phase}"
-    unsettled = f"; unsettled: {', '.join(sorted(run.unsettled))} (`counterfoil resolve`)" if run.unsettled else ""
-    owed = f"; to be undone: {', '.join(sorted(run.owed))}" if run.owed else ""
-    left = sorted(name for name, one in run.undo.items() if one.state == "failed")
-    person = f"; a person must undo: {', '.join(left)}" if left else ""
-    return f"{', '.join(spent)}{effect}; {over}{unsettled}{owed}{person}"
+def _what(row: Row) -> Text:
+    """The transition, the phases that it led through, and the call."""
+    head = Text("  ").join(
+        part for part in (Text(visible(row.transition), style="bold"), Text(visible(" → ".join(row.phases)))) if part
+    )
+    call = Text(visible(row.call), style="not bold dim")
+    return Text("\n").join(part for part in (head, call) if part)
 
 
 def _print_checks(records: list[Record]) -> None:

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from gateway.model.answer import Refusal
+from gateway.model.packet import Packet
 from gateway.model.record import Record
+from gateway.model.status import Status
 from gateway.outbound.policy_files import policy_schema, shared_schema
 
 
@@ -20,11 +22,16 @@ class What(StrEnum):
     shared = "shared"
     refusal = "refusal"
     record = "record"
+    status = "status"
+    packet = "packet"
 
 
 def schema(
     what: Annotated[
-        What, typer.Argument(help="Policy files, files that they include, typed refusals, or the ledger's records.")
+        What,
+        typer.Argument(
+            help="Policy files, files that they include, typed refusals, ledger records, `gateway__status`, or packets."
+        ),
     ],
 ) -> None:
     """Print a JSON Schema."""
@@ -36,4 +43,6 @@ _SCHEMAS: Mapping[What, Callable[[], dict[str, Any]]] = {
     What.shared: shared_schema,
     What.refusal: partial(Refusal.model_json_schema, mode="serialization"),
     What.record: partial(Record.model_json_schema, mode="serialization"),
+    What.status: Status.model_json_schema,
+    What.packet: partial(Packet.model_json_schema, mode="serialization"),
 }

@@ -1,7 +1,11 @@
 """What is spent, after a charge was taken, given back, or measured."""
 
+from __future__ import annotations
+
+from rpds import HashTrieMap
+
 from gateway.model.events import Charge, ReceiptRecorded
-from gateway.model.run import Attempt, AttemptState
+from gateway.model.run import Attempt, AttemptState, Run
 from gateway.model.trusted import trusted
 
 
@@ -35,3 +39,9 @@ def settled_charge(attempt: Attempt, receipt: ReceiptRecorded) -> Charge:
             calls=charge.calls, mutations=charge.mutations, tokens=tokens, cost=charge.cost, reviews=charge.reviews
         )
     return _charge(calls=0, mutations=0, tokens=tokens - charge.tokens, cost=0, reviews=0)
+
+
+def unmade(run: Run, attempt: Attempt, sign: int) -> HashTrieMap[str, int]:
+    """How many equal attempts never happened, once this one is known not to have, or (`sign` -1) to have after all."""
+    equal = attempt.intent.equals_key
+    return run.unmade.insert(equal, run.unmade.get(equal, 0) + sign)

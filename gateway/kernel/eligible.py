@@ -66,10 +66,12 @@ def _ways(
     needed, stricter = frozenset(tool.registered.rule.permissions), list[Transition]()
     before: list[str] = [f"the rule `{one.name}` does not forbid it" for one in forbidding]
     legal = [one for one in tool.transitions if not one.sources or run.phase in one.sources]
+    able = any(held.issuperset(needed | set(one.authority)) for one in legal)
     for transition in legal if usable else ():
         asks = needed | set(transition.authority)
         lacking = tuple(sorted(asks - held))
-        if lacking and not (transition.mode == "observe" or (observing and transition.mode is None)):
+        # What is only observed passes where there is nothing else.
+        if lacking and (able or not (transition.mode == "observe" or (observing and transition.mode is None))):
             barred.setdefault(transition.name, lacking)
             stricter.append(transition)
             continue

@@ -50,7 +50,7 @@ class Action:
     known: Registered | None
     """Its tool as the run's policy sees it; None where that cannot be told."""
     arguments: Mapping[str, Any] | None
-    """None where they were erased."""
+    """None where they were erased or changed."""
 
 
 def of_run(asked: Asked) -> Packet:
@@ -335,14 +335,18 @@ def _goes_on(attempt: Attempt, known: Registered | None, now: datetime) -> tuple
     query = None if known is None else query_of(known)
     asks = [] if query is None else [f"`{query.probe.tool}` is asked again whether it happened"]
     if known is not None and honours_key(known) and key_lives(attempt, known, now):
-        valid_s = known.rule.idempotency.valid_s if known.rule.idempotency is not None else None
-        last = attempt.at + timedelta(seconds=valid_s or 0.0)
-        asks.append(
-            f"it is sent again under its key, which the server knows until {last.isoformat(timespec='seconds')}"
-        )
+        asks.append(_again(attempt, known))
     if not asks:
         return "nothing: policy names no way to ask the server, and no key that it honours", True
     return "; ".join(asks), False
+
+
+def _again(attempt: Attempt, known: Registered) -> str:
+    told = known.rule.idempotency
+    last = attempt.at + timedelta(seconds=(told.valid_s if told is not None else None) or 0.0)
+    by_header = told is not None and told.key is not None and told.key.header is not None
+    again = "it is sent again under its key" + (", if its server is reached over HTTP" if by_header else "")
+    return f"{again}, which the server knows until {_time(last)}"
 
 
 def _options(run: Run, attempt: Attempt, now: datetime) -> tuple[Option, ...]:

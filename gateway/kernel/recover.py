@@ -47,9 +47,11 @@ def query_of(known: Registered) -> StatusQuery | None:
 
 
 def honours_key(known: Registered) -> bool:
-    """Whether the upstream knows a call that is sent again by its key, and for how long is told."""
+    """Whether the upstream knows a call that is sent again by its key, which reaches it, and for how long is told."""
     told = known.rule.idempotency
-    return told is not None and told.key is not None and told.valid_s is not None
+    if told is None or told.key is None or told.valid_s is None:
+        return False
+    return told.key.header is None or known.tool.headers
 
 
 def key_lives(attempt: Attempt, known: Registered, now: datetime) -> bool:

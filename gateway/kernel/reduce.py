@@ -10,7 +10,7 @@ from typing import Any, assert_never
 from rpds import HashTrieMap
 
 from gateway.kernel import claims, owing, steps
-from gateway.kernel.charges import plus, settled_charge
+from gateway.kernel.charges import plus, settled_charge, unmade
 from gateway.kernel.fresh import doubted, overtaken, stale, withdrawn, wrote
 from gateway.kernel.moves import NEXT, NEXT_ATTEMPT
 from gateway.model.events import (
@@ -231,7 +231,7 @@ def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
         raise CorruptLedger(f"attempt `{event.attempt}` was intended twice")
     told = event.compensates is not None  # nobody asked for it: it is told with what it undoes
     attempt = Attempt(id=event.attempt, seq=record.seq, at=record.at, intent=Intent.of(event), delivered=told)
-    equal = joined(event.tool, event.alike or event.arguments)
+    equal = attempt.intent.equals_key
     count = run.equals.get(equal, ("", 0))[1]
     writes = event.effect is not Effect.READ
     run = changed(
@@ -295,6 +295,8 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
         # It happened after all: who sends its key again must not make a second one of it.
         name = joined(attempt.intent.tool, attempt.intent.key.source, attempt.intent.key.value)
         run = run if name in run.keys else run._replace(keys=run.keys.insert(name, attempt.id))
+    if attempt.state is AttemptState.REFUTED:
+        run = run._replace(unmade=unmade(run, attempt, -1))
     taken = steps.answered(run.steps, attempt.intent, event, record.seq)
     return run if taken is run.steps else run._replace(steps=taken)
 
@@ -317,7 +319,7 @@ def _resent(run: Run, record: Record, event: AttemptResent) -> Run:
 
 def _gave_back(run: Run, record: Record, event: AttemptUnsent | AttemptRefuted) -> Run:
     attempt = _attempt(run, record, event.attempt)
-    run = run._replace(spent=plus(run.spent, attempt.intent.charge, -1))
+    run = run._replace(spent=plus(run.spent, attempt.intent.charge, -1), unmade=unmade(run, attempt, 1))
     return _free_key(_move(run, record, event.attempt), event.attempt)
 
 

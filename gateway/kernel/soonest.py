@@ -34,6 +34,9 @@ def too_late(run: Run, rules: Rules, now: datetime) -> Late | None:
 
     While something is unsettled, nobody knows how soon it ends.
     """
+    stops, budgets = rules.policy.stops, rules.policy.budgets
+    if stops.deadline_s is None and budgets.elapsed_s is None and run.expires_at is None:
+        return None  # as in most runs, and this is asked at every call
     if run.unsettled or not rules.once("takes", lambda: (_takes_time(rules.policy),))[0]:
         return None
     ends = min(_ends(run, rules.policy), default=None)

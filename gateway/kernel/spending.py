@@ -72,22 +72,24 @@ def _held(case: Case, held: Tracked) -> Step:
     return Wait(Outcome.HELD, reason, held.attempt, retry_after_s=retry, inputs=inputs)
 
 
-_UNDONE = frozenset({AttemptState.UNSENT, AttemptState.REFUTED})
-
-
 def _repeated(case: Case, transition: Transition) -> Step:
-    """Whether the run may send one more call that is equal to what it sent before."""
-    latest, count = case.run.equals.get(joined(case.proposal.tool, case.proposal.equal), ("", 0))
+    """Whether the run may send one more call that is equal to what it sent before.
+
+    What is known not to have happened was not sent; by `never` an agent may not even ask for it again. A compensation
+    is no second call as long as the first is not made: what is owed is made once its server is there.
+    """
+    equal = joined(case.proposal.tool, case.proposal.equal)
+    latest, count = case.run.equals.get(equal, ("", 0))
     if not count:
         return _CLEAR
-    inputs = {"equal": latest, "count": count}
+    sent = count - case.run.unmade.get(equal, 0)
+    inputs = {"equal": latest, "count": sent}
     mode = case.mode(transition.mode)
-    state = case.run.attempts[latest].state
-    if transition.retry == "never" or (transition.retry == "unsent" and state not in _UNDONE):
+    if transition.retry != "any" and (sent or (transition.retry == "never" and case.proposal.compensates is None)):
         why = f"policy lets no run repeat this call, and `{latest}` was equal to it"
         return Refuse(why, rule=transition.name, inputs=inputs, mode=mode)
-    if transition.max_attempts is not None and count >= transition.max_attempts:
-        why = f"this run has sent {count} equal calls, and policy allows no more"
+    if transition.max_attempts is not None and sent >= transition.max_attempts:
+        why = f"this run has sent {sent} equal calls, and policy allows no more"
         return Refuse(why, rule=transition.name, inputs=inputs, mode=mode)
     return passed("holds", inputs)
 

@@ -111,14 +111,16 @@ def _deadline_missed(run: Run, rules: Rules, now: datetime) -> RunStopped | None
     deadline_s = rules.policy.stops.deadline_s
     if run.opened_at is None or run.unsettled:
         return None
-    if deadline_s is None or now < run.opened_at + timedelta(seconds=deadline_s):
-        late = too_late(run, rules, now)
-        return None if late is None else RunStopped(outcome=Outcome.DEADLINE_MISSED, reason=late.says, rule=late.rule)
-    return RunStopped(
-        outcome=Outcome.DEADLINE_MISSED,
-        reason=f"the run had {deadline_s:g} s from its start and did not succeed in them",
-        rule="stops.deadline_s",
-    )
+    if deadline_s is not None and now >= run.opened_at + timedelta(seconds=deadline_s):
+        reason = f"the run had {deadline_s:g} s from its start and did not succeed in them"
+        return _missed(reason, "stops.deadline_s")
+    late = too_late(run, rules, now)
+    return None if late is None else _missed(late.says, late.rule)
+
+
+def _missed(reason: str, rule: str) -> RunStopped:
+    """What ends it was said when it was opened."""
+    return RunStopped(outcome=Outcome.DEADLINE_MISSED, reason=reason, rule=rule, evidence=(1,))
 
 
 def _repeated_state(run: Run, rules: Rules, _now: datetime) -> RunStopped | None:

@@ -71,11 +71,11 @@ def offered_by(rules: Rules, tools: Iterable[Tool], *, complete: bool) -> Offere
 def lacking(run: Run, rules: Rules, offered: Offered | None, now: datetime) -> tuple[Lack, ...]:
     """What the run would need for its success and cannot have; nothing while it may succeed, or is to achieve nothing.
 
-    Without `offered` every tool that policy names counts as offered. While something is unsettled nothing is certain:
-    its end may lead anywhere.
+    Without `offered` every tool that policy names counts as offered. While something is unsettled, or is to be undone,
+    nothing is certain: its end may lead anywhere.
     """
     success = rules.policy.success
-    if success is None or run.unsettled:
+    if success is None or run.unsettled or run.owed:
         return ()
     ways = Ways(run, rules, offered)
     lacks = [lack for name in success.evidence for lack in ways.unasked(name)]

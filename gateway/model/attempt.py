@@ -69,6 +69,12 @@ class Intent(NamedTuple):
     verifiers: tuple[str, ...] = ()
     """All that must pass, in order; `verifier` is the first."""
     objects: tuple[str, ...] | None = None
+    alike: Digest | None = None
+
+    @property
+    def equals_key(self) -> str:
+        """`tool` and argument digest, joined, as all equal attempts have them."""
+        return f"{self.tool}\0{self.alike or self.arguments}"
 
     @classmethod
     def of(cls, event: IntentRecorded) -> Intent:
@@ -93,6 +99,7 @@ class Intent(NamedTuple):
             verifier=event.verifier,
             verifiers=(*first, *event.verifiers),
             objects=event.objects,
+            alike=event.alike,
             edges=event.edges,
             waived=event.waived,
             accounts=event.accounts,

@@ -163,6 +163,8 @@ class Run(NamedTuple):
     """`tool`, source and value of a key that the client sent, joined, to attempt id."""
     equals: HashTrieMap[str, tuple[str, int]] = HashTrieMap()
     """`tool` and argument digest, joined, to the latest equal attempt and the count of equal attempts."""
+    unmade: HashTrieMap[str, int] = HashTrieMap()
+    """By the same, how many of them are known not to have happened."""
     evidence: HashTrieMap[str, Evidence] = HashTrieMap()
     """By verifier name."""
     approvals: HashTrieMap[str, Approval] = HashTrieMap()

@@ -38,6 +38,8 @@ class NotSent:
     """No byte of the call reached the upstream."""
 
     reason: str
+    refused: bool = False
+    """The upstream itself turned it away at the door, so it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +69,5 @@ class Tool:
     """Why not."""
     withheld: bool = False
     """Whether it is listed by its upstream and not offered by us, because of its name."""
+    headers: bool = True
+    """Whether a call of it has HTTP headers; over stdio it has none."""

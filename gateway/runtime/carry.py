@@ -221,7 +221,8 @@ class Carrier:
         arguments = await arguments_of(self._ledger, attempt)
         answered = Answered(name.rpartition(".")[0], name, answer, tool, arguments, elapsed)
         try:
-            await self._take(answered)
+            with self.working_on(name):
+                await self._take(answered)
         except LedgerUnavailable:
             self._keep(answered)
             raise
@@ -312,12 +313,12 @@ class Carrier:
         return task
 
     async def keep_leases(self) -> None:
-        """Runs for ever: what we wait for stays ours while we live."""
+        """Runs for ever: what we wait for stays ours while we live, and nothing that we have let be."""
         while True:
             await self._clock.sleep(self._options.lease_s / 3)
-            if self.open or self._working or self.kept:
+            if mine := {*self.open, *self._working, *self.kept}:
                 try:
-                    await self._ledger.renew(self._options.owner, self._clock.now() + self._options.lease_s)
+                    await self._ledger.renew(self._options.owner, mine, self._clock.now() + self._options.lease_s)
                 except LedgerUnavailable as error:
                     self._book.health.refused(str(error))  # which says it once
 

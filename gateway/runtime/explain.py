@@ -32,7 +32,7 @@ from gateway.model.proposal import Key, KeySource, Proposal, Resume
 from gateway.model.record import Record, link
 from gateway.model.run import Run, Tracked
 from gateway.model.tool import Tool
-from gateway.ports import Ledger
+from gateway.ports import DamagedRecord, Ledger
 from gateway.runtime.cases import Judged, after
 from gateway.runtime.policies import Policies, PolicyMissing
 from gateway.runtime.wire import ANY_DEPTH
@@ -117,18 +117,27 @@ async def kept(ledger: Ledger, run_id: str, seq: int) -> Kept:
 
 
 async def rules_in(ledger: Ledger, cited: Digest | None) -> Rules | None:
-    """The policy of that digest, compiled; None if the ledger has no text of it that this version can read."""
+    """The policy of that digest, compiled; None if the ledger has no text of it that this version can read.
+
+    Raises: LedgerUnavailable, not for a text that was changed.
+    """
     if cited is None:
         return None
     try:
         return await Policies(ledger, {}, "").of(cited)
-    except PolicyMissing:  # also for a text that says what this version does not know
+    except (PolicyMissing, DamagedRecord):  # also for a text that says what this version does not know
         return None
 
 
 async def stored_in(ledger: Ledger, cited: Digest | None) -> Mapping[str, Any] | None:
-    """The payload of that digest; None if it was erased, or nothing is cited."""
-    body = await ledger.payload(cited) if cited is not None else None
+    """The payload of that digest; None if it was erased or changed, or nothing is cited.
+
+    Raises: LedgerUnavailable, not for a payload that was changed.
+    """
+    try:
+        body = await ledger.payload(cited) if cited is not None else None
+    except DamagedRecord:
+        return None
     return parse(body, max_depth=ANY_DEPTH) if body is not None else None
 
 

@@ -1,10 +1,12 @@
 """What a person is asked, gathered from the ledger alone: no server is asked, and nothing is written."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gateway.kernel import packet
 from gateway.kernel.claims import lives
+from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.registry import Registered, registered
 from gateway.kernel.rules import Rules
 from gateway.kernel.status import MAX_TOLD, Around
@@ -15,6 +17,7 @@ from gateway.model.principal import Principal
 from gateway.model.record import Record, utc
 from gateway.model.run import Tracked
 from gateway.model.tool import Tool
+from gateway.ports import UnreadableRecord
 from gateway.runtime.book import Book
 from gateway.runtime.explain import VERDICTS, rules_in, stored_in, verdict_of
 
@@ -23,6 +26,17 @@ MAX_FOUND = 10_000
 """Questions to people that are looked through, the newest."""
 MAX_SEEN = 1_000
 """Verdicts of any run that are looked through for tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An unsettled attempt of which the ledger cannot tell more."""
+
+    attempt: str
+    run: str
+    state: str
+    trouble: str
+    """Why its run cannot be read."""
 
 
 class Packets:
@@ -47,14 +61,31 @@ class Packets:
         asked = await self._asked(name)
         return None if asked is None else packet.of_run(asked)
 
-    async def unsettled(self) -> list[Packet]:
-        """Those of all attempts that are not settled.
+    async def unsettled(self) -> list[Packet | Unreadable]:
+        """Those of all attempts that are not settled. One damaged run hides no other.
 
-        Raises: LedgerUnavailable, CorruptLedger.
+        Raises: LedgerUnavailable.
         """
-        found: Sequence[Tracked] = await self._ledger.tracked(states=UNSETTLED)
-        packets = [await self.of(one.attempt) for one in found]
-        return [one for one in packets if one is not None]
+        return [await self._unsettled(one) for one in await self._ledger.tracked(states=UNSETTLED)]
+
+    async def of_unsettled(self, attempt: str) -> Packet | Unreadable | None:
+        """That of an attempt that is not settled; None if there is no such attempt.
+
+        Raises: LedgerUnavailable.
+        """
+        found = await self._ledger.tracked(states=UNSETTLED)
+        mine = next((one for one in found if one.attempt == attempt), None)
+        return None if mine is None else await self._unsettled(mine)
+
+    async def _unsettled(self, seen: Tracked) -> Packet | Unreadable:
+        try:
+            asked = await self._asked(seen.run)
+        except (CorruptLedger, UnreadableRecord) as error:
+            return Unreadable(seen.attempt, seen.run, seen.state, str(error))
+        if asked is None or seen.attempt not in asked.run.attempts:
+            trouble = "its run does not know it; `counterfoil verify` says more"
+            return Unreadable(seen.attempt, seen.run, seen.state, trouble)
+        return await self._of_attempt(asked, seen.attempt)
 
     async def _of_attempt(self, asked: packet.Asked, name: str) -> Packet:
         attempt = asked.run.attempts[name]
@@ -100,7 +131,11 @@ class Packets:
     async def _tools(self, records: Sequence[Record]) -> list[Tool]:
         """The tools as they were last seen: in this run, and else in any other."""
         found: dict[str, Tool] = {}
-        for record in (*reversed(records), *await self._ledger.find(VERDICTS, limit=MAX_SEEN)):
+        try:
+            others: Sequence[Record] = await self._ledger.find(VERDICTS, limit=MAX_SEEN)
+        except UnreadableRecord:
+            others = ()  # a damaged record of another run: this one is told without them
+        for record in (*reversed(records), *others):
             verdict = verdict_of(record)
             if verdict is None or verdict.upstream is None or verdict.tool in found:
                 continue

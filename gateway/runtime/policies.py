@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 from gateway.kernel.conditions import BadCondition, compile_condition, compile_value
 from gateway.kernel.fit import known_tools, misfits
 from gateway.kernel.globs import names
+from gateway.kernel.registry import registered
 from gateway.kernel.rules import Rules, compile_rules
 from gateway.model.canonical import Digest, digest_bytes, dump_bytes, parse
 from gateway.model.flaws import Kind, Place
@@ -82,6 +83,21 @@ def surprises(policy: Policy, offered: Collection[str], *, default: bool) -> Ite
     for name, verifier in policy.verifiers.items():
         if verifier.probe is not None and verifier.probe.tool not in offered:
             yield f"verifier `{name}` asks `{verifier.probe.tool}`, which nobody offers"
+
+
+def keyless(policy: Policy, stdio: Collection[str]) -> Iterator[str]:
+    """Keys that policy puts into a header, of tools that are reached over stdio, where there is none; a line each."""
+    by_header: dict[str, list[str]] = {}
+    for name in sorted(stdio):
+        told = registered(Tool(name, "", name, {}), policy).rule.idempotency
+        if told is not None and told.key is not None and told.key.header is not None:
+            by_header.setdefault(told.key.header, []).append(name)
+    for header, tools in by_header.items():
+        others = f" and {len(tools) - 1} others" if len(tools) > 1 else ""
+        yield (
+            f"the key of `{tools[0]}`{others} goes into the header `{header}`, which no server over stdio gets: "
+            "a call whose outcome is unknown is not sent again"
+        )
 
 
 def spelled(policy: Policy) -> bytes:

@@ -21,7 +21,7 @@ from gateway.model.events import Event
 from gateway.model.policy import StatusQuery
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, Tracked
-from gateway.ports import LedgerUnavailable, Upstreams
+from gateway.ports import LedgerUnavailable, UnreadableRecord, Upstreams
 from gateway.runtime.book import Book
 from gateway.runtime.engine import Engine
 from gateway.runtime.leases import NOBODYS
@@ -34,7 +34,8 @@ TOGETHER = 32
 """Attempts that are settled side by side: their appends share commits, and calls are not kept waiting by a crowd."""
 
 MOST_S = 600.0
-"""The longest pause between two questions about one attempt; the first is a lease time, and each doubles it."""
+"""The longest pause between two questions about one attempt, and between two sendings of it; the first is a lease time,
+and each doubles it."""
 
 
 @dataclass(slots=True)
@@ -50,6 +51,8 @@ class _Watch:
     """When it is looked at again, while it is unknown."""
     helpless: bool = False
     """Whether this gateway has no way to find out."""
+    stuck: str = ""
+    """What the last try to settle it met with, where that is no trouble of the whole ledger's."""
 
 
 class Recovery:
@@ -88,6 +91,7 @@ class Recovery:
         except LedgerUnavailable:
             # Nobody could renew a lease meanwhile: what was seen of them counts for nothing.
             self._carrier.leases.forget(())
+            self._engine.undoer.forget()
             self._watches.clear()
             raise
         names = {one.attempt for one in found}
@@ -96,11 +100,15 @@ class Recovery:
         due = [one for one in found if self._is_due(one)]
         settled, failed = 0, list[LedgerUnavailable]()
         for start in range(0, len(due), TOGETHER):
-            for came in await asyncio.gather(*(self._settle(one) for one in due[start : start + TOGETHER])):
-                if isinstance(came, LedgerUnavailable):
-                    failed.append(came)
+            some = due[start : start + TOGETHER]
+            came = await asyncio.gather(*map(self._settle, some), return_exceptions=True)
+            for one, what in zip(some, came, strict=True):
+                if isinstance(what, bool):
+                    settled += what
+                elif isinstance(what, LedgerUnavailable) and not isinstance(what, UnreadableRecord):
+                    failed.append(what)
                 else:
-                    settled += came
+                    self._stuck(one, what)
         self._say_left()
         settled += await self._engine.undoer.sweep()
         if failed:
@@ -133,19 +141,22 @@ class Recovery:
     def _watch(self) -> _Watch:
         return _Watch(self._clock.monotonic(), self._book.options.lease_s)
 
-    async def _settle(self, seen: Tracked) -> bool | LedgerUnavailable:
-        try:
-            run, attempt = await self._carrier.attempt_of(seen.run, seen.attempt)
-            if attempt.state is AttemptState.UNKNOWN:
-                return await self._inquire(seen, run, attempt)
-            if attempt.unverified:
-                return await self._verify(seen)
-            return await self._give_up(seen, run, attempt)
-        except (CorruptLedger, PolicyMissing) as error:
-            _LOG.error("attempt %s cannot be settled: %s", seen.attempt, error)
-        except LedgerUnavailable as error:
-            return error
-        return False
+    async def _settle(self, seen: Tracked) -> bool:
+        run, attempt = await self._carrier.attempt_of(seen.run, seen.attempt)
+        if attempt.state is AttemptState.UNKNOWN:
+            return await self._inquire(seen, run, attempt)
+        if attempt.unverified:
+            return await self._verify(seen)
+        return await self._give_up(seen, run, attempt)
+
+    def _stuck(self, seen: Tracked, why: BaseException) -> None:
+        """It alone cannot be settled, whatever is wrong with it: said once, and tried again by every sweep."""
+        watch, said = self._watches[seen.attempt], f"{type(why).__name__}: {why}"
+        watch.helpless = True
+        if watch.stuck != said:
+            known = isinstance(why, CorruptLedger | PolicyMissing | UnreadableRecord)
+            _LOG.error("attempt %s cannot be settled: %s", seen.attempt, why, exc_info=None if known else why)
+        watch.stuck = said
 
     async def _verify(self, seen: Tracked) -> bool:
         """Its verifier is asked again, if this gateway can: else another one serves what it has to be judged by."""
@@ -179,24 +190,20 @@ class Recovery:
             watch.due = self._clock.monotonic() + MOST_S  # nothing to do here; policy or servers may change
             return False
         settled = self._could_not_act(watch, attempt, known)
-        if query is None and not settled:
+        again = settled and self._may_resend(watch, attempt, known)
+        if query is None and not again:
             return False
-        mine = await self._carrier.claim(seen)
-        if mine is None:
+        if await self._carrier.claim(seen) is None:
             return False
         with self._carrier.working_on(attempt.id):
-            try:
-                arguments = parse(body)
-                if query is not None and await self._ask(query, run, attempt, arguments, rules, settled=settled):
-                    return True
-                if not settled or not honours_key(known):
-                    return False
-                sent = await self._engine.resend(run, attempt, arguments)
-                if sent:
-                    self._watches[attempt.id] = self._watch()
-                return sent
-            finally:
-                _ = await self._book.ledger.claim(mine, mine.owner, NOBODYS)
+            arguments = parse(body)
+            if query is not None and await self._ask(query, run, attempt, arguments, rules, settled=settled):
+                return True
+            if again and await self._engine.resend(run, attempt, arguments):
+                self._watches[attempt.id] = self._watch()
+                return True
+        await self._book.ledger.renew(self._book.options.owner, [attempt.id], NOBODYS)  # others may know more
+        return False
 
     def _could_not_act(self, watch: _Watch, attempt: Attempt, known: Registered) -> bool:
         """Whether the upstream can no longer act on any sending of it; when it is looked at again is set on the way."""
@@ -210,6 +217,11 @@ class Recovery:
         watch.due = now + watch.pause_s if now >= ends else min(now + watch.pause_s, ends)
         watch.pause_s = min(2 * watch.pause_s, MOST_S)
         return now >= ends and self._clock.now() >= attempt.settles_at.timestamp()
+
+    def _may_resend(self, watch: _Watch, attempt: Attempt, known: Registered) -> bool:
+        """Whether the upstream honours its key, and it has rested for long enough since it was sent again."""
+        rest_s = self._book.options.lease_s * 2 ** min(attempt.sent - 2, 16) if attempt.sent > 1 else 0.0
+        return honours_key(known) and self._clock.monotonic() - watch.since >= min(rest_s, MOST_S)
 
     async def _ask(
         self,

@@ -48,7 +48,7 @@ NEXT_STEP: Mapping[Outcome, str] = {
     Outcome.BUDGET_EXHAUSTED: "Stop. Report what was done and what is left; this run can do no more.",
     Outcome.POLICY_DENIED: "Stop. Report what was refused; this run is over.",
     Outcome.REPEATED_STATE: "Stop. Report what was tried; the same failure would come again.",
-    Outcome.DEADLINE_MISSED: "Stop. Report what was done; the deadline has passed.",
+    Outcome.DEADLINE_MISSED: "Stop. Report what was done; there is not time enough for the rest.",
     Outcome.HUMAN_ESCALATION: "Stop. A person goes on from here.",
 }
 """What the client may do now, for each outcome."""

@@ -6,7 +6,8 @@ whichever gateway sees first that it is owed: the one whose verifier has just fa
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from weakref import WeakValueDictionary
@@ -21,21 +22,24 @@ from gateway.model.canonical import canonical, digest_bytes, parse
 from gateway.model.events import CompensationFailed, Effect, Event, IntentRecorded
 from gateway.model.policy import Compensation
 from gateway.model.proposal import Key, KeySource, Proposal
-from gateway.model.record import utc
-from gateway.model.run import Attempt, AttemptState, Run
+from gateway.model.run import Attempt, AttemptState, Run, Tracked
 from gateway.model.tool import Tool
-from gateway.ports import LedgerUnavailable, Upstreams, Withdrawal
+from gateway.ports import LedgerUnavailable, UnreadableRecord, Upstreams, Withdrawal
 from gateway.runtime.book import Book
 from gateway.runtime.carry import Carrier
 from gateway.runtime.flight import Flight
-from gateway.runtime.leases import Leases
+from gateway.runtime.leases import NOBODYS, Leases
 from gateway.runtime.policies import PolicyMissing
 from gateway.runtime.wire import ANY_DEPTH
 
 _LOG = logging.getLogger("counterfoil.undo")
 
 MISSING_S = 300.0
-"""How long a tool may be missing that is to undo something: servers start slowly, and come back. Then a person must."""
+"""For how long a tool that is to undo something may be missing under our eyes: servers start slowly, and come back.
+Then a person must undo it."""
+
+MOST_S = 300.0
+"""The longest pause before a call that could not be sent is made again; the first is a lease time, each doubles it."""
 
 Judge = Callable[[Proposal, Tool | None, list[Run]], Awaitable[tuple[Sequence[Event], Run, Rules]]]
 
@@ -54,6 +58,18 @@ class _Due:
     by: Compensation
 
 
+@dataclass(slots=True)
+class _Seen:
+    """What this gateway has seen of the way to undo an attempt, by its monotonic clock."""
+
+    missing_since: float | None = None
+    """Since when the tool was missing whenever it was looked for."""
+    pause_s: float = 0.0
+    """How long it rested when its call could not be sent the last time."""
+    due: float = 0.0
+    """When that call is made again."""
+
+
 class Undoer:
     """Makes the compensations that are owed. One for each process."""
 
@@ -66,8 +82,10 @@ class Undoer:
         self._leases = Leases(book.clock, book.options.owner, book.options.lease_s)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By run: within this process one after another."""
+        self._seen: dict[str, _Seen] = {}
+        """By attempt that is to be undone."""
 
-    async def undo(self, run_id: str, *, anew: bool = False) -> int:
+    async def undo(self, run_id: str) -> int:
         """How many effects of the run were undone, or handed to a person; what waits for something is left as it is.
 
         Never raises: what cannot be done now is done by a sweep.
@@ -75,15 +93,9 @@ class Undoer:
         turn = self._turns.setdefault(run_id, asyncio.Lock())
         count = 0
         async with turn:
-            try:
-                if anew:  # others may have written to it since it was last seen here
-                    await self._book.fresh_state_of(run_id)
+            with _said(run_id):
                 while await self._one(run_id):
                     count += 1
-            except LedgerUnavailable as error:
-                _LOG.warning("what run %s has to undo waits for the ledger: %s", run_id, error)
-            except (CorruptLedger, PolicyMissing) as error:
-                _LOG.error("what run %s has to undo cannot be undone: %s", run_id, error)
         return count
 
     async def sweep(self) -> int:
@@ -94,14 +106,33 @@ class Undoer:
         try:
             found = await self._ledger.tracked(states={"owed"})
         except LedgerUnavailable:
-            self._leases.forget(())  # nobody could renew one meanwhile
+            self.forget()  # nobody could renew a lease meanwhile, and we did not look for any tool
             raise
-        self._leases.forget(one.attempt for one in found)
-        runs: dict[str, None] = {}
-        for tracked in found:
-            if self._leases.free(tracked) and await self._carrier.claim(tracked) is not None:
-                runs[tracked.run] = None
-        return sum([await self.undo(run_id, anew=True) for run_id in runs])
+        self.forget(one.attempt for one in found)
+        runs: dict[str, list[Tracked]] = {}
+        for seen in found:
+            if not self._carrier.waits_for(seen.attempt) and self._leases.free(seen):
+                runs.setdefault(seen.run, []).append(seen)
+        return sum([await self._claimed(run_id, free) for run_id, free in runs.items()])
+
+    def forget(self, but: Iterable[str] = ()) -> None:
+        """What was seen of others' leases, and of tools, counts only for these attempts."""
+        kept = set(but)
+        self._leases.forget(kept)
+        self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
+
+    async def _claimed(self, run_id: str, free: list[Tracked]) -> int:
+        """As `undo`, of a run of which these are owed; what is still owed then is nobody's, for others may do more."""
+        count, mine = 0, list[str]()
+        with _said(run_id):
+            for seen in free:
+                _, attempt = await self._carrier.attempt_of(run_id, seen.attempt)
+                if await self._serves(attempt) and await self._carrier.claim(seen) is not None:
+                    mine.append(attempt.id)
+            if mine:
+                count = await self.undo(run_id)
+                await self._ledger.renew(self._book.options.owner, mine, NOBODYS)
+        return count
 
     async def _one(self, run_id: str) -> bool:
         """Whether the newest effect that is owed its compensation is undone, or is a person's business now."""
@@ -156,7 +187,8 @@ class Undoer:
     async def _propose(self, due: _Due, proposal: Proposal) -> bool:
         run_id, name = due.run.id, due.attempt.id
         tool = await self._upstreams.tool(due.by.tool)
-        if tool is None and (utc(self._book.clock.now()) - due.since).total_seconds() < MISSING_S:
+        seen, now = self._seen.setdefault(name, _Seen()), self._book.clock.monotonic()
+        if now < seen.due or _may_come(seen, tool, now):
             return False
         rules = await self._book.policies.of(due.run.policy)
         if tool is not None and rules.ruled(tool).registered.effect is Effect.READ:
@@ -167,8 +199,11 @@ class Undoer:
             return False
         if isinstance(verdict, IntentRecorded) and tool is not None:
             flight = Flight(run_id, proposal.principal, Withdrawal())
-            _, run, _ = await self._carrier.carry(proposal, tool, run.attempts[verdict.attempt], None, flight)
+            with self._carrier.working_on(name):
+                _, run, _ = await self._carrier.carry(proposal, tool, run.attempts[verdict.attempt], None, flight)
             if run.attempts[verdict.attempt].state is AttemptState.UNSENT:
+                seen.pause_s = min(max(2 * seen.pause_s, self._book.options.lease_s), MOST_S)
+                seen.due = self._book.clock.monotonic() + seen.pause_s
                 return False
         return name not in run.owed
 
@@ -178,3 +213,21 @@ class Undoer:
 
         await self._book.say(run_id, failed)
         return True
+
+
+def _may_come(seen: _Seen, tool: Tool | None, now: float) -> bool:
+    """Whether the tool is missing, and not for so long yet that it is not waited for any more."""
+    since = now if seen.missing_since is None else seen.missing_since
+    seen.missing_since = since if tool is None else None
+    return tool is None and now - since < MISSING_S
+
+
+@contextmanager
+def _said(run_id: str) -> Iterator[None]:
+    """What keeps us from undoing it now is said, and goes no further."""
+    try:
+        yield
+    except (CorruptLedger, PolicyMissing, UnreadableRecord) as error:
+        _LOG.error("what run %s has to undo cannot be undone: %s", run_id, error)
+    except LedgerUnavailable as error:
+        _LOG.warning("what run %s has to undo waits for the ledger: %s", run_id, error)

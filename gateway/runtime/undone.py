@@ -18,7 +18,8 @@ def undone(run: Run, attempt: Attempt) -> Undone | None:
         return None
     tool = attempt.intent.undo.tool if attempt.intent.undo is not None else ""
     state, says = _standing(run, undoing, tool)
-    return Undone(attempt=attempt.id, state=state, tool=tool, by=undoing.by, says=says)
+    by = None if undoing.state == "owed" else undoing.by  # what was not sent, or did not happen, is not the call
+    return Undone(attempt=attempt.id, state=state, tool=tool, by=by, says=says)
 
 
 def all_undone(run: Run, transitions: Iterable[str] | None = None) -> tuple[Undone, ...] | None:
@@ -48,6 +49,10 @@ def _standing(run: Run, undoing: Undoing, tool: str) -> tuple[State, str]:
             return "waits", f"a person must agree to `{tool}` first"
         case _ if undoing.waits is not None:
             return "waits", f"`{tool}` waits: {undoing.waits[1]}"
+        case _ if by is not None and by.state is AttemptState.UNSENT:
+            return "waits", f"`{tool}` could not be sent, and is tried again"
+        case _ if by is not None:
+            return "waits", f"`{tool}` was sent and did not happen; it is made again"
         case _:
             return "under_way", f"`{tool}` is about to be called"
 

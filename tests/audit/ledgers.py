@@ -9,7 +9,11 @@ from gateway.kernel.approve import answer, resolve
 from gateway.model.alike import alike_digest
 from gateway.model.canonical import digest
 from gateway.model.events import Event, Who
+from gateway.model.finish import Finish
 from gateway.model.note import Note, read_note
+from gateway.model.party import Party
+from gateway.model.plan import Note as Hypothesis
+from gateway.model.plan import Plan
 from gateway.model.principal import Parent
 from gateway.model.proposal import Proposal, Resume
 from gateway.model.run import Run
@@ -101,8 +105,21 @@ async def every_kind(ledger: Ledger) -> None:
         for wait_s in (0, 90):
             it.clock.tell(wait_s)
             await it.recovery.sweep()
+        await _said(it, "run_4")
         await it.call("pay", {"n": 10})  # the run succeeds
         await it.call("write", {"n": 11})  # and is over
+
+
+async def _said(it: House, run: str) -> None:
+    """A plan, a note, a result that contradicts the plan, and that it is all done, which it is not."""
+    assumed = {"says": "it is alpha", "tool": "read", "field": "content.0.text", "equals": "alpha"}
+    plan = Plan.model_validate({"objective": "read it", "assumptions": [assumed]})
+    said = Hypothesis.model_validate({"says": "it is alpha", "sources": [f"{run}#1"], "confidence": 0.5})
+    await it.engine.claims.plan(run, world.USER, plan, "gateway__plan")
+    await it.engine.claims.note(run, world.USER, said, "gateway__note")
+    it.upstreams.will("read", world.ok("beta"))
+    await it.call("read", {"q": 3}, run=run)
+    await it.engine.finishing.finish(run, world.USER, Finish(says="done"), Party("stdio:1"), "gateway__finish")
 
 
 def _next_round(it: House, attempt: str, asked: Any) -> Proposal:

@@ -46,6 +46,18 @@ async def test_a_ledger_with_every_kind_of_event_is_clean(tmp_path: Path, kind: 
     await ledger.close()
 
 
+async def test_what_an_agent_said_that_is_gone_and_was_not_erased_is_missed() -> None:
+    ledger = MemoryLedger()
+    await every_kind(ledger)
+    events = [record.event for record, _ in await ledger.read("run_4")]
+    cited = [getattr(event, name) for event in events for name in ("plan", "note", "claim") if hasattr(event, name)]
+    for one in cited:
+        ledger._payloads.pop(one, None)
+    says = [what for _, _, what in found(await verified(ledger, keys=[]))]
+    assert sorted(says) == sorted(f"the payload {one} that it cites is gone" for one in cited if isinstance(one, str))
+    assert len(says) == 3
+
+
 async def lived(mode: str, steps: list[tuple[Any, ...]]) -> None:
     ledger = MemoryLedger()
     async with house(ledger, mode=mode, **POLICY) as it:

@@ -130,6 +130,12 @@ ROWS: list[Row] = [
         [("I11", "with it the run has spent 5 calls of 4")],
     ),
     ("a budget that only observes", an_intent(budgets={"calls": 4}), {"charge": SPENT, "waived": ("budget",)}, []),
+    (
+        "an intent that sets aside beyond the budget",
+        an_intent(budgets={"calls": 4}),
+        {"undo": {"tool": "pay", "charge": {"calls": 4}}},
+        [("I11", "with it the run has spent 5 calls of 4")],
+    ),
     ("a request", a_request, {}, []),
     ("a request too many", one_request_too_many, {}, [("I11", "with it the run has spent 2 reviews of 1")]),
     (

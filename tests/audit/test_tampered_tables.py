@@ -84,6 +84,48 @@ async def test_the_list_of_what_is_not_settled(
     assert found(await report_of(path)) == [(number, f"attempt {name}", says)]
 
 
+async def test_a_record_that_lists_would_not_find(path: Path, db: sqlite3.Connection) -> None:
+    db.execute("UPDATE event SET kind = 'x' WHERE kind = 'approval.requested'")
+    where = [f"{run}#{seq}" for run, seq in db.execute("SELECT run, seq FROM event WHERE kind = 'x' ORDER BY position")]
+    says = "it is filed as `x` and is `approval.requested`: lists go by that"
+    assert where
+    assert found(await report_of(path)) == [("I18", one, says) for one in where]
+
+
+async def test_an_account_that_the_log_knows_nothing_of(path: Path, db: sqlite3.Connection) -> None:
+    db.execute("INSERT INTO accounts VALUES ('planted', 'calls', 5, NULL), ('past', 'calls', 5, 0.0)")
+    says = "it stands at 5 calls, and the log has nothing of it"
+    assert found(await report_of(path)) == [("I18", "account planted", says)]
+
+
+async def test_an_account_that_would_be_forgotten_before_its_time(path: Path, db: sqlite3.Connection) -> None:
+    account, unit = db.execute("SELECT account, unit FROM accounts WHERE until > 0 ORDER BY 1, 2").fetchone()
+    db.execute("UPDATE accounts SET until = 1.0 WHERE account = ? AND unit = ?", (account, unit))
+    says = f"it may be forgotten at another time than the log says of its {unit}"
+    assert found(await report_of(path)) == [("I18", f"account {account}", says)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("DROP INDEX event_rare", ["the index `event_rare` is gone"]),
+        ("DROP INDEX attempt_hold", ["the index `attempt_hold` is gone"]),
+        (
+            "DROP INDEX attempt_hold; CREATE INDEX attempt_hold ON attempt (hold)",
+            ["the index `attempt_hold` is another one"],
+        ),
+        (
+            "CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM event WHERE position = new.position; END",
+            ["there is a trigger, `t`"],
+        ),
+        ("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER); CREATE VIEW v AS SELECT 1; ANALYZE", []),
+    ],
+)
+async def test_what_the_file_is_made_of(path: Path, db: sqlite3.Connection, sql: str, says: list[str]) -> None:
+    db.executescript(sql)
+    assert found(await report_of(path)) == [("I18", "the store", one) for one in says]
+
+
 # --- what was recorded, and means another thing ---------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,19 @@ def test_arguments_stay_within_their_fence() -> None:
     fence = next(line for line in page.splitlines() if line.endswith("json"))[:-4]
     assert page.count(f"\n{fence}\n") == 1
     assert len(fence) > 3
+
+
+@pytest.mark.parametrize(
+    ("place", "how"),
+    [({"argument": "key"}, ""), ({"header": "Idempotency-Key"}, ", if its server is reached over HTTP")],
+)
+async def test_what_is_sent_again_says_until_when_and_over_what(place: dict[str, str], how: str) -> None:
+    idempotency = {"kind": "key", "key": place, "valid_s": 86_400}
+    async with house(tools={"write": {"effect": "write", "idempotency": idempotency}}) as it:
+        it.upstreams.will("write", Silence("gone"))
+        await it.call("write")
+        made = await packet(it, "run_1.2")
+        sent_at = (await it.book.state_of("run_1")).attempts["run_1.2"].at
+    until = (sent_at + timedelta(days=1)).isoformat(timespec="seconds")
+    assert made.goes_on == f"it is sent again under its key{how}, which the server knows until {until}"
+    assert not made.person

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.model.principal import Principal
-from gateway.model.tool import Tool
+from gateway.model.tool import Silence, Tool
 from gateway.outbound.ledger import open_ledger
 from tests import world
 from tests.cli.agents import ledger_of, run
@@ -69,8 +69,7 @@ async def test_what_an_observing_policy_let_pass_is_told_call_by_call(tmp_path: 
     rules = [{"name": "p", "tools": ["pay"], "when": ["args.amount < 5"]}]
     async with house(ledger, upstreams=upstreams, transitions=rules, mode="observe") as it:
         await it.engine.open_run(run="run_o", principal=Principal("local:user"), origin="token", attribution={})
-        proposed = world.proposal("pay", {"amount": 9}, run="run_o", principal=Principal("local:user"))
-        await it.engine.call(proposed, world.PatientCaller())
+        await it.call("pay", {"amount": 9}, run="run_o")
     await ledger.close()
     shown, _ = await run("show", "run_o", *ledger_of(tmp_path), COLUMNS="120")
     assert "not enforced: conditions (p): the condition" in shown
@@ -94,3 +93,59 @@ async def test_one_damaged_run_hides_no_other(tmp_path: Path) -> None:
     out, _ = await run("runs", "--json", *ledger_of(tmp_path))
     states = {one["run"]: one["state"] for one in json.loads(out)}
     assert states == {"run_h": "cannot be read: `counterfoil verify` says why", "run_1": "open"}
+
+
+UNSHOWN = "(erased or changed)"
+
+
+async def test_a_changed_payload_is_never_shown_as_what_was_recorded_and_hides_nothing_else(tmp_path: Path) -> None:
+    ledger, upstreams = await open_ledger(ledger_of(tmp_path)[1]), world.ScriptedUpstreams()
+    upstreams.offer(world.tool("write"), world.tool("pay"))
+    rules = [{"name": "w", "tools": ["write"]}, {"name": "p", "tools": ["pay"], "approval": {}}]
+    async with house(ledger, upstreams=upstreams, transitions=rules) as it:
+        upstreams.will("write", Silence("gone"), Silence("gone"))
+        for name, note in (("write", "first"), ("write", "second"), ("pay", "third"), ("pay", "fourth")):
+            await it.call(name, {"note": note})
+    await ledger.close()
+    with closing(sqlite3.connect(ledger_of(tmp_path)[1].removeprefix("sqlite:///"))) as db, db:
+        changed = "UPDATE payload SET body = CAST(? AS BLOB) WHERE CAST(body AS TEXT) = ?"
+        for note, body in (("first", '{"note":"evil"}'), ("third", '{"note":')):
+            assert db.execute(changed, (body, f'{{"note":"{note}"}}')).rowcount == 1
+    for command, whole in (
+        (("show", "last"), ("second", "fourth")),
+        (("approvals", "list"), ("fourth",)),
+        (("reconcile", "--json"), ("second",)),
+    ):
+        out, _ = await run(*command, *ledger_of(tmp_path), COLUMNS="200")
+        assert "evil" not in out
+        assert [one for one in ("second", "fourth") if one in out] == list(whole)
+        assert UNSHOWN in out or command[0] == "reconcile"
+    told = json.loads((await run("reconcile", "--json", *ledger_of(tmp_path)))[0])
+    assert [one["arguments"] for one in told] == [None, {"note": "second"}]
+    packet, _ = await run("reconcile", told[0]["attempt"], *ledger_of(tmp_path))
+    assert UNSHOWN in packet
+
+
+async def test_one_damaged_run_hides_nothing_that_waits_in_another(tmp_path: Path) -> None:
+    ledger, upstreams = await open_ledger(ledger_of(tmp_path)[1]), world.ScriptedUpstreams()
+    upstreams.offer(world.tool("write"), world.tool("pay"))
+    rules = [{"name": "w", "tools": ["write"]}, {"name": "p", "tools": ["pay"], "approval": {}}]
+    async with house(ledger, upstreams=upstreams, transitions=rules) as it:
+        await it.open("run_2")
+        for name in ("run_1", "run_2"):
+            upstreams.will("write", Silence("gone"))
+            await it.call("write", {"run": name}, run=name)
+            await it.call("pay", {"run": name}, run=name)
+    await ledger.close()
+    with closing(sqlite3.connect(ledger_of(tmp_path)[1].removeprefix("sqlite:///"))) as db, db:
+        assert db.execute("UPDATE event SET body = zeroblob(9) WHERE run = 'run_1' AND seq = 2").rowcount == 1
+    why = "a record of the ledger was changed after it was written"
+    told = json.loads((await run("reconcile", "--json", *ledger_of(tmp_path)))[0])
+    assert [(one["run"], one.get("trouble", "").partition(" (")[0]) for one in told] == [("run_1", why), ("run_2", "")]
+    out, _ = await run("reconcile", *ledger_of(tmp_path), COLUMNS="200")
+    assert f"CANNOT BE READ: {why}" in out
+    _, error = await run("reconcile", told[0]["attempt"], *ledger_of(tmp_path), expect=2)
+    assert f"attempt `{told[0]['attempt']}` cannot be read: {why}" in error
+    asked = json.loads((await run("approvals", "list", "--json", *ledger_of(tmp_path)))[0])
+    states = {one["run"]: one["state"] for one in asked}
+    assert states == {"run_1": "cannot be read: `counterfoil verify` says why", "run_2": "awaiting"}

@@ -72,10 +72,10 @@ def test_a_clean_ledger_is_told_in_a_few_lines(ledger: Path) -> None:
     assert told.exit_code == 0
     lines = [line for line in shown(told, ledger).splitlines() if not line.startswith("unsettled ")]
     assert "\n".join(lines) == snapshot("""\
-log       49 records of 4 runs, ORIGIN
-payloads  25 stored
-sealed    49 of 49 records by 1 checkpoint; 49 are signed by the key that was given
-head      made over 49 records
+log       57 records of 4 runs, ORIGIN
+payloads  30 stored
+sealed    57 of 57 records by 1 checkpoint; 57 are signed by the key that was given
+head      made over 57 records
 judged    19 verdicts again
 
 clean\
@@ -249,7 +249,7 @@ def test_a_proof_of_what_is_not_in_the_ledger_is_not_to_be_had(ledger: Path) -> 
     [
         ({"record": "e30="}, "the record is not under the root of the checkpoint"),
         ({"index": 3}, "the record is not under the root of the checkpoint"),
-        ({"index": -1}, "a log of 49 records has no record -1"),
+        ({"index": -1}, "a log of 57 records has no record -1"),
         ({"path": []}, "the proof is too short"),
         ({"checkpoint": "x"}, "its checkpoint cannot be read: a checkpoint has an origin, a size and a root"),
         ({"counterfoil_proof": 2}, "it is of a form that this version does not know"),

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
+from gateway.kernel.reduce import CorruptLedger
 from gateway.model.answer import Shown
 from gateway.model.party import Party
 from gateway.model.proposal import Proposal
@@ -19,7 +20,7 @@ from gateway.outbound.clock import LedgerClock
 from gateway.ports import Append, Dispatch, Ledger, LedgerUnavailable, Tracked
 from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
-from gateway.runtime.policies import Policies
+from gateway.runtime.policies import Policies, PolicyMissing
 from gateway.runtime.recover import Recovery
 from tests.crash.clocks import OwnClock
 from tests.crash.ground import PROBE, Ground
@@ -54,6 +55,15 @@ class Died(Exception):
     """The process died under what was waited for."""
 
 
+class StrictRecovery(Recovery):
+    """A recovery that passes over nothing which nobody foresaw: that is a bug, and fails the test."""
+
+    def _stuck(self, seen: Tracked, why: BaseException) -> None:
+        if not isinstance(why, CorruptLedger | PolicyMissing | LedgerUnavailable):
+            raise why
+        super()._stuck(seen, why)
+
+
 class Life:
     """One gateway process."""
 
@@ -71,7 +81,7 @@ class Life:
         self.book = Book(ledger, policies, self.clock, Options(owner=owner, drain_s=0.1))
         upstreams = MortalUpstreams(self)
         self.engine = Engine(self.book, upstreams)
-        self.recovery = Recovery(self.book, self.engine, upstreams)
+        self.recovery = StrictRecovery(self.book, self.engine, upstreams)
         self.ready: set[str] = set()
         """Runs that agents may use through it."""
         self._tasks: list[asyncio.Task[Any]] = []

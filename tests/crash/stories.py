@@ -72,7 +72,8 @@ async def before(ground: Ground, life: Life, tool: str, fault: str) -> None:
     await life.done(life.engine.open_run(run=RUN, principal=AGENT, origin="token", attribution={}))
     await ask(life, tool, "a", CALL_ID)
     await ask(life, tool, "a", CALL_ID)
-    await life.done(life.engine.carrier._ledger.renew(life.owner, life.clock.now() + LEASE_S))
+    waited = [*life.engine.carrier.open, *life.engine.carrier.kept]
+    await life.done(life.engine.carrier._ledger.renew(life.owner, waited, life.clock.now() + LEASE_S))
     ground.clock.reach(ground.clock.seconds + SETTLED_S)
     await life.done(life.recovery.sweep())
     await life.quiet()

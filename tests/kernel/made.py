@@ -224,8 +224,9 @@ def seen(most: int = 6) -> st.SearchStrategy[Seen]:
     )
 
 
-MOST_ROUNDS = 5
-"""One for a parent, one for accounts, one for probes, one for what is offered; the last decides."""
+MOST_ROUNDS = 6
+"""One for a parent, one for accounts, one for those of its compensation, one for probes, one for what is offered; the
+last decides."""
 
 
 def judge(run: Run, proposed: Proposal, rules: Rules, told: Seen, at: float) -> Verdict:

@@ -109,7 +109,7 @@ def test_a_deadline_is_missed_at_its_very_moment_and_once_nothing_is_unsettled()
     rules = world.rules(stops={"deadline_s": 10})
     run, end = run_of(rules), NOW + timedelta(seconds=10)
     reason = "the run had 10 s from its start and did not succeed in them"
-    over = RunStopped(outcome=Outcome.DEADLINE_MISSED, reason=reason, rule="stops.deadline_s")
+    over = RunStopped(outcome=Outcome.DEADLINE_MISSED, reason=reason, rule="stops.deadline_s", evidence=(1,))
     assert stop(run, rules, end) == over
     assert stop(run, rules, end - timedelta(microseconds=1)) is None
     assert stop(intended(run, rules, WRITE), rules, end) is None

@@ -109,7 +109,7 @@ def test_what_a_call_needs_is_named() -> None:
     pay, write = eligible(world.opened(rules), world.USER, rules, OFFERED)[0]
     assert pay.model_dump(exclude={"charge"}) == {
         "transition": "p", "tools": ("pay",), "more_tools": 0, "over_budget": ("mutations",), "authority": ("pay",),
-        "approval": "perhaps", "verifier": "t", "target": "two",
+        "approval": "perhaps", "verifiers": ("t",), "target": "two",
         "depends_on": (
             "`t` passes when it is asked", "what is left on `accounts.daily`", "its cost, `1.0`",
             "an equal call may be sent 2 times in a run",

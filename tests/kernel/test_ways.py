@@ -141,7 +141,9 @@ def test_while_something_is_unsettled_nothing_is_certain() -> None:
     by = way()
     run = intended(world.opened(by), by, WRITE)
     assert lacks(by, offer(by, "push"), run) == []
-    assert lacks(by, offer(by, "push"), world.after(run, receipt())) == [("tool", "push")]
+    ended = world.after(run, receipt())
+    assert lacks(by, offer(by, "push"), ended) == [("tool", "push")]
+    assert lacks(by, offer(by, "push"), ended._replace(owed=ended.owed.insert("run_1.2", 2))) == []
 
 
 def test_what_may_come_back_counts_as_left() -> None:

@@ -238,9 +238,11 @@ def test_what_did_not_happen_is_given_back_and_its_key_is_free() -> None:
         told = changed(before, event)
         assert (told["spent"], told["keys"], told["unsettled"]) == (Charge(), {}, {})
         assert told["wrote"] == {"write": (2, before.version + 1)}
-        assert set(told) == {"attempts", "spent", "keys", "unsettled", "wrote", "touched"}
+        assert told["unmade"] == {joined("write", WRITE.arguments_digest): 1}
+        assert set(told) == {"attempts", "spent", "keys", "unsettled", "wrote", "touched", "unmade"}
     late = changed(sent(UNKNOWN, REFUTED), receipt(**RECEIPT))
     assert late["spent"] == SPENT
+    assert late["unmade"] == {joined("write", WRITE.arguments_digest): 0}
 
 
 def test_what_was_abandoned_frees_its_key_and_stays_charged() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.model.canonical import Digest
 from gateway.outbound.ledger import MemoryLedger
-from gateway.ports import Append, Conflict, Exhausted, Ledger, Occupied, Posting
+from gateway.ports import Append, Conflict, Exhausted, Ledger, Occupied, Posting, Stands
 from tests.ledger.making import T0, Line, attempt, opened, posting, posts, refused
 
 MAX = 2**63 - 1
@@ -296,3 +296,14 @@ async def test_a_ledger_in_memory_keeps_nothing_of_what_it_forgot() -> None:
         await make_at(ledger, line, posting(f"a{number}", 1, until=at), posting("b", 1, until=at), at=at)
     assert sorted(ledger._units) == ["a49", "b"]
     assert len(ledger._ends) <= 3
+
+
+async def test_what_stands_on_accounts_is_listed_in_order_and_in_parts(ledger: Ledger) -> None:
+    line = Line("run_1")
+    await ledger.append(line.step(postings=[posting("b", 2, until=T0), posting("a", 1, unit="mutations")]))
+    await ledger.append(line.step(postings=[posting("b", 3, until=T0 + 1), posting("a", -1)]))
+    stands = [Stands("a", "calls", -1, None), Stands("a", "mutations", 1, None), Stands("b", "calls", 5, T0 + 1)]
+    assert await ledger.accounts() == stands
+    assert await ledger.accounts(limit=1) == stands[:1]
+    assert await ledger.accounts(("a", "calls"), limit=1) == stands[1:2]
+    assert await ledger.accounts(("b", "calls")) == []

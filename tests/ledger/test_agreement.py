@@ -69,7 +69,7 @@ ops = st.one_of(
     appends(),
     st.tuples(st.just("claim"), st.integers(0, 3), st.booleans(), owner, time),
     st.tuples(st.just("erase"), st.sampled_from(["c1:a", "c1:b"]), time),
-    st.tuples(st.just("renew"), owner, time),
+    st.tuples(st.just("renew"), owner, st.sets(name), time),
 )
 
 
@@ -110,11 +110,11 @@ async def shown(ledger: Ledger) -> object:
     return (
         [await ledger.read(name, after) for name in RUNS for after in (0, 1)],
         [await ledger.find(kinds, limit=4) for kinds in (["run.opened", "approval.requested"], ["outcome.delivered"])],
-        [await ledger.payload(Digest(cited)) for cited in ("c1:a", "c1:b")],
         await ledger.levels(ACCOUNTS),
+        await ledger.accounts(limit=9),
         await ledger.tracked(),
         await ledger.tracked(states=["open", "unverified"]),
-        [(one.place, one.run, one.seq, one.link, one.body) for one in await ledger.log(limit=9)],
+        [(one.place, one.run, one.seq, one.kind, one.link, one.body) for one in await ledger.log(limit=9)],
         await ledger.links(1, limit=9),
         await ledger.closed(),
         await ledger.payloads(),

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gateway.model.canonical import Digest
+from gateway.model.canonical import Digest, digest_bytes
 from gateway.model.record import encode, link
 from gateway.outbound.ledger import SqliteLedger, open_sqlite
 from gateway.outbound.ledger.faults import unavailable
@@ -183,7 +183,8 @@ async def test_a_damaged_page_is_said_to_be_damage(path: Path) -> None:
 
 async def test_a_read_of_a_damaged_page_is_said_to_be_damage(path: Path) -> None:
     ledger = await open_sqlite(path)
-    await ledger.append(Line("run_1").step(opened(), payloads={Digest("c1:large"): bytes(100_000)}))
+    cited = digest_bytes(bytes(100_000), ledger.salt)
+    await ledger.append(Line("run_1").step(opened(), payloads={cited: bytes(100_000)}))
     await ledger.close()
     body = bytearray(path.read_bytes())
     body[-20 * 4096 :] = b"\xff" * (20 * 4096)
@@ -191,7 +192,7 @@ async def test_a_read_of_a_damaged_page_is_said_to_be_damage(path: Path) -> None
 
     again = await open_sqlite(path)
     with pytest.raises(LedgerUnavailable) as raised:
-        await again.payload(Digest("c1:large"))
+        await again.payload(cited)
     assert str(raised.value) == (
         f"the ledger `{path}` is damaged: stop every gateway on it and restore it from a backup"
     )

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +249,25 @@ async def test_the_ledgers_objects_on_one_file_see_each_other(path: Path, sqlite
     await other.close()
     await sqlite.append(Line("run_2").step())
     assert len(await sqlite.read("run_2")) == 1
+
+
+CHANGED = "the ledger `{path}` was changed by somebody, {what}: stop every gateway on it and restore it from a backup"
+
+
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("DELETE FROM meta WHERE key = 'salt'", "the salt under which it cites is gone"),
+        ("UPDATE meta SET value = x'' WHERE key = 'salt'", "the salt under which it cites is gone"),
+        ("PRAGMA user_version = 0", "it says schema 0 in one place and 3 in another"),
+        ("PRAGMA user_version = 2", "it says schema 2 in one place and 3 in another"),
+        ("DELETE FROM meta WHERE key = 'schema_version'", "it says schema 3 in one place and 0 in another"),
+    ],
+)
+async def test_a_ledger_that_lacks_what_it_was_made_with_says_so(path: Path, sql: str, what: str) -> None:
+    await (await open_sqlite(path)).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute(sql)
+    with pytest.raises(LedgerUnavailable) as raised:
+        await open_sqlite(path)
+    assert str(raised.value) == CHANGED.format(path=path, what=what)

@@ -177,7 +177,7 @@ async def test_claims_and_renewals_join_the_group(grouped: Grouped) -> None:
             calls = [
                 asyncio.ensure_future(grouped.ledger.append(Line("run_1").step(small()))),
                 asyncio.ensure_future(grouped.ledger.claim(seen, "gw_1", T0 + 10)),
-                asyncio.ensure_future(grouped.ledger.renew("gw_1", T0 + 20)),
+                asyncio.ensure_future(grouped.ledger.renew("gw_1", ["att_0"], T0 + 20)),
             ]
             await anyio.wait_all_tasks_blocked()
         assert await asyncio.gather(*calls) == [None, True, None]

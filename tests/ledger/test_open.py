@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.outbound.ledger import MemoryLedger, SqliteLedger, open_ledger
-from gateway.ports import LedgerUnavailable
+from gateway.ports import Ledger, LedgerUnavailable
 
 SUPPORTED = (
     "use `sqlite:///relative.db`, `sqlite:////absolute/path.db`, a plain path, `postgresql://user@host:5432/database`, "
@@ -73,3 +73,7 @@ async def test_an_address_that_was_mistyped_makes_no_file_and_shows_no_password(
         await open_ledger(url)
     assert "S3CRET" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_new_ledger_is_not_strange(ledger: Ledger) -> None:
+    assert await ledger.strange() == []

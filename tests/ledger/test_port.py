@@ -8,10 +8,10 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from gateway.model.canonical import Digest
+from gateway.model.canonical import Digest, digest_bytes
 from gateway.model.record import GENESIS, encode
 from gateway.outbound.ledger import open_ledger
-from gateway.ports import Append, Checkpoint, Conflict, Ledger, LedgerUnavailable, Occupied
+from gateway.ports import Append, Checkpoint, Conflict, DamagedRecord, Ledger, LedgerUnavailable, Occupied
 from tests.ledger.making import T0, Line, asked, attempt, opened, small
 
 BODY = b'{"to":"alice"}'
@@ -192,17 +192,30 @@ async def test_what_builds_on_a_refused_step_is_refused_too(ledger: Ledger) -> N
 
 async def test_a_payload_is_stored_once_and_the_first_stays(ledger: Ledger) -> None:
     line = Line("run_1")
-    await ledger.append(line.paying({CITED: BODY}))
-    await ledger.append(line.paying({CITED: b"other", Digest("c1:two"): b""}))
-    assert await ledger.payload(CITED) == BODY
-    assert await ledger.payload(Digest("c1:two")) == b""
+    cited, two = digest_bytes(BODY, ledger.salt), digest_bytes(b"", ledger.salt)
+    await ledger.append(line.paying({cited: BODY}))
+    await ledger.append(line.paying({cited: b"other", two: b""}))
+    assert await ledger.payload(cited) == BODY
+    assert await ledger.payload(two) == b""
     assert await ledger.payload(Digest("c1:never")) is None
+
+
+async def test_a_payload_that_is_not_the_one_of_its_digest_is_never_given(ledger: Ledger) -> None:
+    cited = digest_bytes(BODY, ledger.salt)
+    await ledger.append(Line("run_1").paying({cited: b'{"to":"mallory"}'}))
+    with pytest.raises(DamagedRecord) as damaged:
+        await ledger.payload(cited)
+    assert str(damaged.value) == (
+        f"the payload `{cited}` of the ledger was changed after it was written: restore it from a backup"
+    )
+    assert await ledger.payloads() == [(cited, b'{"to":"mallory"}')]  # for `verify`, as it stands
 
 
 async def test_a_payload_may_have_sixteen_mebibytes(ledger: Ledger) -> None:
     large = bytes(range(256)) * (16 * 1024 * 4)
-    await ledger.append(Line("run_1").paying({CITED: large}))
-    assert await ledger.payload(CITED) == large
+    cited = digest_bytes(large, ledger.salt)
+    await ledger.append(Line("run_1").paying({cited: large}))
+    assert await ledger.payload(cited) == large
 
 
 async def test_records_are_found_newest_first_over_all_runs(ledger: Ledger) -> None:
@@ -263,10 +276,14 @@ async def test_of_many_claims_at_once_one_wins(ledger: Ledger) -> None:
 async def test_only_what_its_owner_works_on_is_renewed(ledger: Ledger) -> None:
     others = [attempt("att_2", state="unknown", lease_until=0.0), attempt("att_3", owner="gw_2")]
     await ledger.append(Line("run_1").tracking(attempt("att_1"), attempt("att_4", state="unverified"), *others))
-    await ledger.renew("gw_1", T0 + 60)
-    await ledger.renew("gw_never", T0 + 90)
-    renewed = [attempt("att_1", lease_until=T0 + 60), attempt("att_4", state="unverified", lease_until=T0 + 60)]
-    assert await ledger.tracked() == [*renewed, *others]
+    await ledger.renew("gw_1", ["att_1", "att_2", "att_3", "att_never"], T0 + 60)
+    await ledger.renew("gw_never", ["att_1"], T0 + 90)
+    await ledger.renew("gw_1", [], T0 + 90)
+    left = [attempt("att_4", state="unverified"), *others]
+    assert await ledger.tracked() == [attempt("att_1", lease_until=T0 + 60), *left]
+    await ledger.renew("gw_1", {"att_1"}, 0.0)
+    await ledger.renew("gw_1", {"att_1"}, T0 + 60)
+    assert await ledger.tracked() == [attempt("att_1", lease_until=0.0), *left], "it is nobody's now"
 
 
 async def test_the_log_is_every_record_in_the_order_of_the_appends(ledger: Ledger) -> None:
@@ -275,8 +292,8 @@ async def test_the_log_is_every_record_in_the_order_of_the_appends(ledger: Ledge
     for step in steps:
         await ledger.append(step)
     logged = await ledger.log()
-    stored = [(record.run, record.seq, *record.sealed[::-1]) for step in steps for record in step.records]
-    assert [(found.run, found.seq, found.link, found.body) for found in logged] == stored
+    stored = [(one.run, one.seq, one.event.kind, *one.sealed[::-1]) for step in steps for one in step.records]
+    assert [(found.run, found.seq, found.kind, found.link, found.body) for found in logged] == stored
     places = [found.place for found in logged]
     assert places == sorted(set(places))
     assert await ledger.log(places[1], limit=1) == logged[2:3]
@@ -328,11 +345,12 @@ async def test_payloads_are_listed_and_erased_and_what_was_erased_is_known(ledge
 
 async def test_a_payload_that_comes_again_is_no_longer_an_erased_one(ledger: Ledger) -> None:
     line = Line("run_1")
-    await ledger.append(line.paying({CITED: BODY}))
-    await ledger.erase([CITED], T0)
-    await ledger.append(line.paying({CITED: BODY}))
-    assert await ledger.payload(CITED) == BODY
-    assert await ledger.erased([CITED]) == {}
+    cited = digest_bytes(BODY, ledger.salt)
+    await ledger.append(line.paying({cited: BODY}))
+    await ledger.erase([cited], T0)
+    await ledger.append(line.paying({cited: BODY}))
+    assert await ledger.payload(cited) == BODY
+    assert await ledger.erased([cited]) == {}
 
 
 async def test_each_ledger_has_a_salt_of_its_own(ledger: Ledger) -> None:
@@ -346,9 +364,7 @@ async def test_a_closed_ledger_is_unavailable_and_may_be_closed_again(ledger: Le
     await ledger.close()
     await ledger.close()
     for call in (
-        ledger.append(Line("run_2").step()),
-        ledger.read("run_1"),
-        ledger.find(["run.opened"]),
+        *(ledger.append(Line("run_2").step()), ledger.read("run_1"), ledger.find(["run.opened"])),
         ledger.payload(CITED),
         ledger.tracked(),
         ledger.claim(attempt("att_1"), "gw_1", T0),
@@ -360,7 +376,7 @@ async def test_a_closed_ledger_is_unavailable_and_may_be_closed_again(ledger: Le
         ledger.payloads(),
         ledger.erase([CITED], T0),
         ledger.erased([CITED]),
-        ledger.renew("gw_1", T0),
+        ledger.renew("gw_1", ["att_1"], T0),
     ):
         with pytest.raises(LedgerUnavailable, match=r"^the ledger is closed$"):
             await call
@@ -370,8 +386,8 @@ async def test_a_run_is_read_in_pages(ledger: Ledger) -> None:
     line = Line("run_1")
     for _ in range(5):
         await ledger.append(line.step())
-    pages = [await ledger.read("run_1", after, limit=2) for after in (0, 2, 4, 5)]
-    assert [[record.seq for record, _ in page] for page in pages] == [[1, 2], [3, 4], [5], []]
+    seqs = [[one.seq for one, _ in await ledger.read("run_1", after, limit=2)] for after in (0, 2, 4, 5)]
+    assert seqs == [[1, 2], [3, 4], [5], []]
     assert await ledger.read("run_1", 1, limit=100) == (await ledger.read("run_1"))[1:]
 
 

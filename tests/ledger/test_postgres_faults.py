@@ -272,7 +272,7 @@ async def test_a_server_that_is_read_only_can_be_read(postgres: Server, postgres
         line = Line("run_1")
         await ledger.append(line.step())
         async with configured(postgres, "default_transaction_read_only", "on"):
-            calls: list[Awaitable[None]] = [ledger.append(Line("run_2").step()), ledger.renew("gw_1", T0)]
+            calls: list[Awaitable[None]] = [ledger.append(Line("run_2").step()), ledger.renew("gw_1", ["att_1"], T0)]
             for call in calls:
                 with pytest.raises(LedgerUnavailable) as raised:
                     await call

@@ -68,7 +68,7 @@ async def test_a_migration_adds_to_what_is_there_and_stops_gateways_of_the_versi
         for one in (ledger, again):
             await one.close()
     stopped = said(postgres_url, "was migrated by a newer version: restart this gateway with that version")
-    for call in (old.append(line.step()), old.renew("gw_1", 1.0)):
+    for call in (old.append(line.step()), old.renew("gw_1", ["att_1"], 1.0)):
         with pytest.raises(LedgerUnavailable) as raised:
             await call
         assert str(raised.value) == stopped
@@ -261,13 +261,14 @@ QUERIES: dict[str, list[Any]] = {
     "levels": [["a"], ["calls"]],
     "lock_levels": [["a"], ["calls"]],
     "claim": ["gw", 1.0, "att", "gw", 1.0, "open"],
-    "renew": [1.0, "gw"],
+    "renew": [1.0, "gw", ["att"]],
     "read": ["run_1", 0, 64],
     "store": [b""],
     "find_rare": [["run.opened"], 5],
     "find": [["outcome.delivered"], 5],
     "payload": ["c1:a"],
     "levels_of": [["a"]],
+    "accounts": ["a", "calls", 5],
     "tracked_in": [["open"]],
     "log": [0, 5],
     "links": [0, 5],
@@ -297,7 +298,7 @@ async def test_what_changes_with_every_call_writes_no_index(postgres_url: str, n
     await ledger.append(line.step(postings=[posting("a", 1)], track=[attempt("att_1")]))
     for number in range(20):
         await ledger.append(line.step(small(), postings=[posting("a", 1)]))
-        await ledger.renew("gw_1", 1.0 + number)
+        await ledger.renew("gw_1", ["att_1"], 1.0 + number)
     connection = await ledger._writer._line.connection()
     await connection.execute(
         "SELECT pg_stat_force_next_flush()" if connection.get_server_version() >= (15,) else "SELECT 1"
@@ -309,4 +310,42 @@ async def test_what_changes_with_every_call_writes_no_index(postgres_url: str, n
                 await anyio.sleep(0.02)
         updated, in_place = await connection.fetchrow(hot, name, table)
         assert (table, updated) == (table, in_place)
+    await ledger.close()
+
+
+async def test_all_that_stands_in_a_schema_is_known(postgres_url: str, name: str, db: "asyncpg.Connection") -> None:
+    await (await open_postgres(postgres_url)).close()
+    found = {(kind, one): what for kind, one, what in await db.fetch(schema.LAYOUT.replace("{s}", name))}
+    assert found == schema.made(name)
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("DROP INDEX {s}.event_rare", ["the index `event_rare` is gone"]),
+        (
+            "DROP INDEX {s}.attempt_hold; CREATE INDEX attempt_hold ON {s}.attempt (hold)",
+            ["the index `attempt_hold` is another one"],
+        ),
+        ("CREATE RULE r AS ON INSERT TO {s}.payload DO INSTEAD NOTHING", ["there is a rule, `r`"]),
+        (
+            """
+            CREATE FUNCTION {s}.f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+            CREATE TRIGGER t BEFORE INSERT ON {s}.event FOR EACH ROW EXECUTE FUNCTION {s}.f();
+            """,
+            ["there is a trigger, `t`"],
+        ),
+        (
+            "CREATE OR REPLACE FUNCTION {s}.closed() RETURNS bigint LANGUAGE sql AS $$ SELECT 0::bigint $$",
+            ["the function `closed` is another one"],
+        ),
+        ("CREATE TABLE {s}.mine (x integer); CREATE VIEW {s}.v AS SELECT 1", []),
+    ],
+)
+async def test_what_a_schema_is_made_of(
+    postgres_url: str, name: str, db: "asyncpg.Connection", sql: str, says: list[str]
+) -> None:
+    ledger = await open_postgres(postgres_url)
+    await db.execute(sql.replace("{s}", name))
+    assert await ledger.strange() == says
     await ledger.close()

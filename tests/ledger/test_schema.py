@@ -88,7 +88,7 @@ def test_of_two_that_migrate_the_second_finds_it_done(db: sqlite3.Connection, pa
         (sqlite._HOLDER, 1),
         (sqlite._UNTRACK, 1),
         (sqlite._CLAIM, 6),
-        (sqlite._RENEW, 2),
+        (sqlite._RENEW, 3),
         (sqlite._tracked_in(2), 2),
         (sqlite._LOG, 2),
         (sqlite._LINKS, 2),

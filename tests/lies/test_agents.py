@@ -99,6 +99,7 @@ def attempts_at(number: int, run: str) -> list[tuple[str, Any]]:
 
 async def test_a_stopped_run_gives_everybody_the_same_answer_for_ever_and_sends_nothing(tmp_path: Path) -> None:
     it = shop(tmp_path, {"shop": believing("probe", budgets={"calls": 2})})
+    reached = 0
     run, token = it.token()
     seen: list[dict[str, Any]] = []
     reached = 0

@@ -128,7 +128,8 @@ async def test_a_result_that_breaks_its_schema_takes_the_edge_of_what_is_invalid
         ({"retry": "unsent"}, NotSent("down"), None),
         ({"retry": "unsent"}, ERROR, ("denied", "write")),
         ({"retry": "any"}, ERROR, None),
-        ({"max_attempts": 1}, NotSent("down"), ("denied", "write")),
+        ({"max_attempts": 1}, NotSent("down"), None),
+        ({"max_attempts": 1}, ERROR, ("denied", "write")),
         ({"max_attempts": 2}, ERROR, None),
     ],
 )

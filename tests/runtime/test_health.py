@@ -142,8 +142,8 @@ async def test_leases_that_cannot_be_renewed_are_trouble_as_well() -> None:
             while not it.engine.carrier.open:
                 await asyncio.sleep(0)
 
-        async def renew(owner: str, lease_until: float) -> None:
-            raise LedgerUnavailable(f"{owner} until {lease_until}")
+        async def renew(owner: str, attempts: object, lease_until: float) -> None:
+            raise LedgerUnavailable(f"{attempts} of {owner} until {lease_until}")
 
         ledger.renew = renew  # type: ignore[method-assign]
         await pass_by(it, 6)

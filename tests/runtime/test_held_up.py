@@ -135,7 +135,7 @@ async def test_what_was_seen_of_leases_counts_for_nothing_once_the_ledger_was_aw
             await b.recovery.sweep()
         ledger.trouble = None
         assert await b.recovery.sweep() == 0
-        await ledger.renew("a", clock.now() + 15)
+        await ledger.renew("a", a.engine.carrier.open, clock.now() + 15)
         clock.tell(14)
         assert await b.recovery.sweep() == 0
         go.set()

@@ -54,7 +54,7 @@ def verified(rule: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "phases": {"open": {}, "done": {}},
         "verifiers": {"it": dict(rule)},
         "transitions": [{"name": "write", "tools": ["write"], "verify": "it", "to": "done"}],
-        "success": {"evidence": ["it"], "phase": "done"},
+        "success": {"evidence": ["it"], "phase": "done", "accept": "self_reported"},
         **more,
     }
 

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -169,6 +171,24 @@ async def test_a_second_sending_that_is_lost_too_is_watched_anew_and_sent_again(
         assert (await it.book.state_of("run_1")).attempts["run_1.2"].state is AttemptState.ANSWERED
 
 
+async def test_what_is_lost_each_time_is_sent_again_less_and_less_often_whichever_gateway_does_it() -> None:
+    ledger, clock, upstreams = MemoryLedger(), world.ToldClock(), world.ScriptedUpstreams()
+    upstreams.offer(world.tool("read", read=True), world.tool("write"))
+    upstreams.always = {"write": Silence("timeout")}
+    async with house(ledger, "a", upstreams, clock, **KEYED) as a, house(ledger, "b", upstreams, clock, **KEYED) as b:
+        await a.call("write", TO)
+        times: list[float] = []
+        for _ in range(4 * 3600 // 15):
+            for it in (a, b):
+                await it.recovery.sweep()
+                times += [clock.now()] * (len(upstreams.sent) - 1 - len(times))
+            clock.tell(15)
+        pauses = [later - earlier for earlier, later in pairwise(times)]
+        assert 10 <= len(times) <= 30
+        assert min(pauses) >= 90
+        assert min(pauses[8:]) >= 600
+
+
 def without(**fields: Any) -> dict[str, Any]:
     told = {"kind": "key", "key": {"argument": "key"}, "valid_s": 86_400} | fields
     kept = {name: value for name, value in told.items() if value is not None}
@@ -194,6 +214,18 @@ async def test_without_a_key_that_the_upstream_still_knows_nothing_is_sent_again
         assert len(it.upstreams.sent) == 1
         assert [one.says for one in await events(it, AttemptQueried)] == ([] if why is None else [why])
         assert outcome(await it.call("write", TO)) == "held"
+
+
+@pytest.mark.parametrize("headers", [True, False])
+async def test_a_key_that_goes_into_a_header_is_none_where_there_are_no_headers(*, headers: bool) -> None:
+    async with house(**without(key={"header": "Idempotency-Key"})) as it:
+        it.upstreams.offer(replace(it.upstreams.tools["write"], headers=headers))
+        await lost(it)
+        await it.recovery.sweep()
+        it.clock.tell(90)
+        assert await it.recovery.sweep() == headers
+        assert [one.headers.get("Idempotency-Key") for one in it.upstreams.sent] == ["run_1.2"] * (1 + headers)
+        assert it.recovery.state()["for_people"] == (not headers)
 
 
 async def test_a_stopped_run_sends_nothing_again() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.model.events import Outcome
 from gateway.model.tool import NotSent, ProtocolError, Silence
-from gateway.runtime.undo import MISSING_S
+from gateway.runtime.undo import MISSING_S, MOST_S
 from tests import world
 from tests.runtime.house import outcome, refused
 from tests.runtime.undoing import (
@@ -27,6 +27,7 @@ from tests.runtime.undoing import (
     told,
     transitions,
     undoing,
+    upstreams,
 )
 
 
@@ -259,10 +260,52 @@ async def test_a_server_that_is_down_is_waited_for_and_that_is_said_once() -> No
 async def test_a_refund_that_was_not_sent_is_sent_by_a_later_sweep() -> None:
     async with undoing() as it:
         it.upstreams.will("refund", NotSent("refused"))
-        await it.call("pay", {"amount": 5})
+        shown = await it.call("pay", {"amount": 5})
+        assert shown.refusal is not None
+        (undone,) = shown.refusal.undone or ()
+        says = "`refund` could not be sent, and is tried again"
+        assert (undone.state, undone.by, undone.says) == ("waits", None, says)
         assert (await standing(it, "run_1.2")).state == "owed"
         assert await swept(it) == 1
         assert sent(it) == [PAID, REFUNDED, REFUNDED]
+
+
+@pytest.mark.parametrize("rule", [{"retry": "never"}, {"retry": "unsent"}, {"max_attempts": 1}])
+async def test_a_refund_that_was_not_sent_is_no_repetition(rule: dict[str, Any]) -> None:
+    async with undoing(transitions=transitions({"name": "refund", "tools": ["refund"], **rule})) as it:
+        it.upstreams.will("refund", NotSent("refused"), NotSent("refused"))
+        await it.call("pay", {"amount": 5})
+        for _ in range(6):
+            await it.recovery.sweep()
+            it.clock.tell(16)
+        assert sent(it) == [PAID, REFUNDED, REFUNDED, REFUNDED]
+        assert (await standing(it, "run_1.2")).state == "undone"
+
+
+@pytest.mark.parametrize("rule", [{"retry": "never"}, {"max_attempts": 1}])
+async def test_a_refund_that_policy_lets_nobody_make_twice_is_not_made_twice(rule: dict[str, Any]) -> None:
+    tools = {**POLICY["tools"], "refund": {"effect": "write", "cost": 0.5}}
+    ruled = transitions({"name": "refund", "tools": ["refund"], **rule})
+    async with undoing(tools=tools, transitions=ruled) as it:
+        await it.call("refund", {"payment": "p_1", "amount": 5})
+        await it.call("pay", {"amount": 5})
+        assert sent(it) == [REFUNDED, PAID]
+        assert (await standing(it, "run_1.5")).state == "failed"
+
+
+async def test_a_refund_that_cannot_be_sent_is_tried_less_and_less_often() -> None:
+    made = upstreams()
+    made.always = {**made.always, "refund": NotSent("refused")}
+    async with undoing(upstreams=made) as it:
+        await it.call("pay", {"amount": 5})
+        for _ in range(3600 // 15):
+            await it.recovery.sweep()
+            it.clock.tell(15)
+        tries = len(sent(it, "refund"))
+        assert 10 <= tries <= 20
+        made.always = {**made.always, "refund": answer(refunded=True)}
+        it.clock.tell(MOST_S)
+        assert await it.recovery.sweep() == 1
 
 
 @pytest.mark.parametrize("happened", [True, False])
@@ -277,6 +320,8 @@ async def test_a_refund_of_which_nothing_is_known_is_settled_by_a_person(*, happ
         assert await swept(it) == 0, "it is never sent again by itself"
         assert refused(await it.call("write")) == ("held", "write")
         await finds(it, "run_1.6", happened=happened)
+        says = "`refund` undid it" if happened else "`refund` was sent and did not happen; it is made again"
+        assert ((await told(it)).undone or ())[0].says == says
         assert await swept(it) == (0 if happened else 1)
         assert sent(it, "pay", "refund") == [PAID, REFUNDED] + ([] if happened else [REFUNDED])
         assert (await standing(it, "run_1.2")).state == "undone"

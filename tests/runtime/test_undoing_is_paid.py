@@ -234,3 +234,25 @@ async def test_tools_of_the_same_server_are_counted_on_its_account_and_others_wh
         assert intents[0].undo is not None
         assert intents[0].undo.accounts == ()
         assert [one.rule for one in intents[1].accounts if one.unit == "calls"] == ["accounts.server"]
+
+
+async def test_a_refund_that_takes_only_what_was_set_aside_is_no_overspending_where_the_payment_was_only_observed() -> (
+    None
+):
+    async with undoing(mode="observe", budgets={"mutations": 1}) as it:
+        await it.call("pay", {"amount": 5})
+        assert len(sent(it, "refund")) == 1
+        assert (await it.book.fresh_state_of("run_1")).spent.mutations == 2
+
+
+async def test_nor_where_the_payments_result_was_larger_than_what_was_reserved_for_it() -> None:
+    """`undoing` has its ledger verified at the end."""
+    tools = POLICY["tools"] | {
+        "pay": {"effect": "write", "result_tokens": 10},
+        "refund": {"effect": "write", "result_tokens": 10},
+    }
+    async with undoing(tools=tools, budgets={"tokens": 100}) as it:
+        it.upstreams.will("pay", answer(id="p_1", note="x" * 4_000))
+        await it.call("pay", {"amount": 5})
+        assert len(sent(it, "refund")) == 1
+        assert (await it.book.fresh_state_of("run_1")).spent.tokens > 100

@@ -12,6 +12,7 @@ from gateway.model.tool import InputRequired, TaskStarted, Tool
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import Append, Dispatch, Ledger, LedgerUnavailable
+from gateway.runtime.undo import MISSING_S
 from tests import world
 from tests.runtime.house import House, house, refused
 from tests.runtime.test_undoing_merges import MERGE, SAGA, back
@@ -210,6 +211,27 @@ async def test_a_gateway_that_does_not_serve_the_server_leaves_it_to_one_that_do
     made.offer(world.tool("refund"))
     async with undoing(ledger, "three", upstreams=made) as three:
         assert await swept(three) == 1
+
+
+async def test_a_tool_is_missing_only_for_as_long_as_somebody_looks_for_it() -> None:
+    ledger, clock, made = MemoryLedger(), world.ToldClock(), upstreams()
+    refund = made.tools.pop("refund")
+    async with undoing(ledger, "one", upstreams=made, clock=clock) as one:
+        await one.call("pay", {"amount": 5})
+    clock.tell(3_600)
+    async with undoing(ledger, "two", upstreams=made, clock=clock) as two:
+        assert await swept(two) == 0
+        clock.tell(MISSING_S - 60)
+        assert await two.recovery.sweep() == 0
+        ledger.trouble = "away"
+        clock.tell(3_600)
+        with pytest.raises(LedgerUnavailable):
+            await two.recovery.sweep()
+        ledger.trouble = None
+        assert await swept(two) == 0
+        made.offer(refund)
+        assert await swept(two) == 1
+        assert sent(two) == [PAID, REFUNDED]
 
 
 async def test_a_ledger_that_fails_for_a_while_is_waited_for() -> None:

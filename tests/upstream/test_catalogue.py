@@ -24,7 +24,7 @@ async def test_definitions_are_as_sent_with_only_their_names_ours(faults: Faults
         name.removeprefix("two__") for name in names[: len(names) // 2]
     ]
     own = {"name": "echo", "inputSchema": {"type": "object"}, "x": 1.0}
-    assert tool == Tool("one__echo", "one", "echo", own)
+    assert tool == Tool("one__echo", "one", "echo", own, headers=False)
     assert shown == {**own, "name": "one__echo"}
     assert list(shown) == list(own)
 
@@ -33,6 +33,14 @@ async def test_a_name_is_looked_up_exactly(faults: Faults) -> None:
     async with opened(faults.stdio()) as catalogue:
         for name in ("Echo", "echo ", "f__echo", "", "\uff45cho"):
             assert await catalogue.tool(name) is None
+
+
+async def test_all_that_is_offered_is_there_once_every_upstream_is(faults: Faults) -> None:
+    async with opened(faults.stdio("a"), prefix=True) as catalogue:
+        tools, complete = await catalogue.offered()
+        assert ([one.name for one in tools], complete) == ([one["name"] for one in catalogue.tools()], True)
+    async with opened(faults.stdio("a"), StdioSpec("b", NOWHERE), prefix=True) as catalogue:
+        assert (await catalogue.offered())[1] is False
 
 
 async def test_names_that_collide_are_withheld_and_both_origins_are_told(
@@ -102,7 +110,11 @@ async def test_the_tools_of_one_that_went_down_stay_listed(faults: Faults) -> No
         await call(catalogue, "exit")
         tool = await until(catalogue, "echo", healthy=False)
         assert catalogue.tools() == before
-        assert tool == Tool("echo", "f", "echo", before[0], healthy=False, trouble="it exited with status 3")
+        assert tool == Tool(
+            "echo", "f", "echo", before[0], healthy=False, trouble="it exited with status 3", headers=False
+        )
+        tools, complete = await catalogue.offered()
+        assert ([one.name for one in tools], complete) == ([one["name"] for one in before], False)
 
 
 async def test_a_call_to_nobody_is_not_sent(faults: Faults) -> None:

@@ -8,6 +8,10 @@ NOTHING = Malformed(None, "no JSON")
 NO = ProtocolError({"code": -32000, "message": "no"})
 
 
+def turned_away(words: str) -> NotSent:
+    return NotSent(f"the upstream refused the call with status {words}", refused=True)
+
+
 @pytest.mark.parametrize(
     ("status", "message", "answer"),
     [
@@ -21,13 +25,13 @@ NO = ProtocolError({"code": -32000, "message": "no"})
         (500, Told("a", {}), Silence("it answered with status 500 and without a JSON-RPC message")),
         (503, NOTHING, Silence("it answered with status 503 and without a JSON-RPC message")),
         (302, NOTHING, Silence("it answered with a redirect (status 302), which is not followed")),
-        (401, NOTHING, NotSent("the upstream refused the call with status 401: it wants other credentials")),
-        (403, NOTHING, NotSent("the upstream refused the call with status 403: it forbids the call")),
-        (404, NOTHING, NotSent("the upstream refused the call with status 404: there is nothing at its address")),
-        (405, NOTHING, NotSent("the upstream refused the call with status 405: it takes no POST at its address")),
-        (413, Answered(8, NO), NotSent("the upstream refused the call with status 413: the call is too large for it")),
-        (415, NOTHING, NotSent("the upstream refused the call with status 415: it does not take JSON")),
-        (429, NOTHING, NotSent("the upstream refused the call with status 429: it has had too many calls")),
+        (401, NOTHING, turned_away("401: it wants other credentials")),
+        (403, NOTHING, turned_away("403: it forbids the call")),
+        (404, NOTHING, turned_away("404: there is nothing at its address")),
+        (405, NOTHING, turned_away("405: it takes no POST at its address")),
+        (413, Answered(8, NO), turned_away("413: the call is too large for it")),
+        (415, NOTHING, turned_away("415: it does not take JSON")),
+        (429, NOTHING, turned_away("429: it has had too many calls")),
     ],
 )
 def test_a_refusal_is_a_known_nothing_only_where_the_status_says_so(

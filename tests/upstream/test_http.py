@@ -58,7 +58,7 @@ ANSWERS: list[tuple[str, dict[str, Any], Answer]] = [
     (
         "status",
         {"status": 401},
-        NotSent("the upstream refused the call with status 401: it wants other credentials"),
+        NotSent("the upstream refused the call with status 401: it wants other credentials", refused=True),
     ),
     ("status", {"status": 500, "id": "ours"}, SESSION_ERROR),
     ("status", {"status": 401, "id": "text"}, SESSION_ERROR),
@@ -295,10 +295,13 @@ async def test_a_call_that_was_given_up_is_cancelled_and_its_siblings_are_not(fa
 async def test_who_is_not_there_was_sent_nothing_and_is_back_when_it_is(faults: Faults) -> None:
     with faults.http() as spec:
         async with opened(HttpSpec("gone", "http://127.0.0.1:9/mcp"), spec, prefix=True) as catalogue:
-            reason = "initialize failed: the upstream cannot be reached: connection refused"
+            reason = "the upstream cannot be reached: connection refused"
             assert catalogue.health()["gone"]["reason"] == reason
             assert await call(catalogue, "gone__x") == NotSent(f"the upstream `gone` is not there: {reason}")
             assert isinstance(await call(catalogue, "f__echo"), ToolResult)
+            tool = await catalogue.tool("f__echo")
+            assert tool is not None
+            assert tool.headers
 
 
 async def test_who_went_away_is_unhealthy_from_the_first_call_that_found_nobody(faults: Faults) -> None:
@@ -337,7 +340,7 @@ async def test_without_a_connection_in_time_nothing_was_sent() -> None:
     patience = Patience(connect_s=0.3, start_s=5.0, first_pause_s=30)
     with full() as url:
         async with opened(HttpSpec("full", url), patience=patience) as catalogue:
-            reason = "initialize failed: the upstream cannot be reached: there was no connection in time"
+            reason = "the upstream cannot be reached: there was no connection in time"
             assert catalogue.health()["full"]["reason"] == reason
 
 

@@ -87,7 +87,7 @@ async def test_our_credentials_go_to_no_other_server() -> None:
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (401, NotSent("the upstream refused the call with status 401: it wants other credentials")),
+        (401, NotSent("the upstream refused the call with status 401: it wants other credentials", refused=True)),
         (500, Silence("it answered with status 500 and without a JSON-RPC message")),
     ],
 )

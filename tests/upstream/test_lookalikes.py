@@ -57,6 +57,10 @@ async def test_what_looks_alike_is_neither_listed_nor_called_and_all_else_is_unc
             assert (tool.name, tool.withheld, tool.healthy) == (name, True, False)
             assert await call(catalogue, name) == NotSent(f"`{name}` is withheld: {tool.trouble}")
         assert await catalogue.tool("Delete_file", PARTY) is None
+        tools, _ = await catalogue.offered(PARTY)
+        assert sorted((one.name, one.withheld) for one in tools) == sorted(
+            (name, name in LISTED[1:-1]) for name in LISTED
+        )
         troubles = catalogue.health()["u"]["troubles"]
     assert b"delete" not in (tmp_path / "u" / "received").read_bytes()
     of_three = {

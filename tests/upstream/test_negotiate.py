@@ -64,7 +64,7 @@ async def test_who_answers_discover_is_spoken_to_in_the_newer_era() -> None:
         ProtocolError({"code": -32602, "message": "Invalid request parameters"}),
         ProtocolError({"code": -32022, "message": "no"}),
         Silence("no answer within 3 s"),
-        NotSent("refused"),
+        NotSent("refused the call", refused=True),
         ToolResult({}),
         ToolResult({"supportedVersions": ["2027-01-01", "2025-11-25"]}),
         InputRequired({}),
@@ -74,6 +74,13 @@ async def test_any_other_answer_to_discover_means_the_older_era(answer: Answer) 
     script = Script([answer], [INITIALIZED])
     assert await agreed(script) == LEGACY
     assert script.said[1:] == [("initialize", None), ("notifications/initialized", {}, "2025-06-18")]
+
+
+async def test_nothing_is_known_of_who_is_not_there() -> None:
+    script = Script([NotSent("connection refused")])
+    with pytest.raises(Unreachable, match=r"^connection refused$"):
+        await agreed(script)
+    assert script.said == [("server/discover", "2026-07-28")]
 
 
 async def test_who_refuses_the_version_that_it_speaks_is_asked_once_more() -> None:

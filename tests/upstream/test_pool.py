@@ -1,8 +1,10 @@
 """The links of one upstream: the house's, and those of parties."""
 
 import asyncio
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -254,6 +256,38 @@ async def test_to_wait_for_the_client_is_not_to_be_late(faults: Faults) -> None:
 async def test_in_the_newer_era_there_is_nothing_to_wait_for(faults: Faults) -> None:
     async with reached(faults.stdio(era="modern"), sole=True) as upstream:
         assert how(upstream) == ("healthy", None)
+
+
+async def gone(upstream: supervisor.Upstream) -> None:
+    """The server is gone, and the link has found out."""
+    await asyncio.sleep(0.05)  # the end of the old connection arrives
+    while how(upstream)[0] == "healthy":
+        _ = await called(upstream.house, "echo")
+    await until(lambda: upstream.counts["restarts"] > 1)
+    assert how(upstream) == ("unhealthy", "the upstream cannot be reached: connection refused")
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_the_only_client_is_known_to_whichever_server_comes_next(faults: Faults, era: str) -> None:
+    with ExitStack() as server:
+        spec = server.enter_context(faults.http(era="modern"))
+        async with reached(spec, sole=True) as upstream:
+            assert upstream.view(party(modern=True)) is upstream.house
+            server.close()
+            await gone(upstream)
+            server.enter_context(faults.http(era=era, port=urlsplit(spec.url).port or 0))
+            await until(lambda: how(upstream) == ("healthy", None))
+    assert introduced(faults) == ([({}, "them")] if era == "legacy" else [])
+
+
+async def test_who_is_not_there_is_tried_again_before_any_client_comes(faults: Faults) -> None:
+    with ExitStack() as server:
+        spec = server.enter_context(faults.http(era="modern"))
+        async with reached(spec, sole=True) as upstream:
+            server.close()
+            await gone(upstream)
+            server.enter_context(faults.http(era="modern", port=urlsplit(spec.url).port or 0))
+            await until(lambda: how(upstream) == ("healthy", None))
 
 
 async def test_who_exits_when_it_is_probed_meets_the_only_client_as_well(faults: Faults) -> None:

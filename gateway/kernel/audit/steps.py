@@ -12,8 +12,6 @@ from gateway.model.events import (
     AttemptResent,
     AttemptResumed,
     AttemptUnsent,
-    Charge,
-    Event,
     EvidenceRecorded,
     IntentRecorded,
     Outcome,
@@ -161,24 +159,21 @@ def intent_against_policy(step: Step) -> str | None:
 
 
 def budget_overspent(step: Step) -> str | None:
-    """Neither a call nor a question to a person takes the run above a limit that binds."""
+    """Neither a call nor a question to a person takes the run above a limit that binds.
+
+    What a call takes includes what is set aside to undo it with; what undoes it takes only what goes beyond that.
+    """
     event, policy = step.record.event, step.policy
-    if policy is None:
+    if policy is None or not isinstance(event, IntentRecorded | ApprovalRequested):
         return None
-    taken = _taken(event)
-    if taken is None or (isinstance(event, IntentRecorded) and "budget" in event.waived):
+    if isinstance(event, IntentRecorded) and "budget" in event.waived:
         return None
+    before: dict[str, int] = vars(step.before.spent)
     spent: dict[str, int] = vars(step.after.spent)
     for unit, limit in limited_by(limits_of(policy.budgets)):
-        if getattr(taken, unit) and spent[unit] > limit and not _observed(policy, unit):
+        if before[unit] < spent[unit] > limit and not _observed(policy, unit):
             return f"with it the run has spent {shown(unit, spent[unit]):g} {unit} of {shown(unit, limit):g}"
     return None
-
-
-def _taken(event: Event) -> Charge | None:
-    if isinstance(event, IntentRecorded):
-        return event.charge
-    return Charge(reviews=1) if isinstance(event, ApprovalRequested) else None
 
 
 def _observed(policy: Policy, unit: str) -> bool:

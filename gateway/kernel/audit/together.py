@@ -49,7 +49,8 @@ class Together:
         self.stood: dict[Account, set[int]] | None = None
         """While it is a map: what accounts stood at, before and after each posting."""
         self._holders: dict[Digest, str] = {}
-        self._ends: dict[Account, float | None] = {}
+        self.ends: dict[Account, float | None] = {}
+        """Until when each of them may be asked for, in seconds since the epoch; None: for ever."""
         self._order: list[tuple[float, str, str]] = []
         """A heap of when accounts end; some of it is no longer true."""
         self._latest = 0.0
@@ -100,11 +101,11 @@ class Together:
 
     def _post(self, step: Step, posting: Posting) -> Iterator[Breach]:
         account = posting.account, posting.unit
-        known = self._ends.get(account, posting.until)
+        known = self.ends.get(account, posting.until)
         until = None if known is None or posting.until is None else max(known, posting.until)
-        if until is not None and (account not in self._ends or until != known):
+        if until is not None and (account not in self.ends or until != known):
             heappush(self._order, (until, *account))
-        self._ends[account] = until
+        self.ends[account] = until
         level = self.levels[account] = self.levels.get(account, 0) + posting.amount
         if self.stood is not None:
             self.stood.setdefault(account, set()).update((level - posting.amount, level))
@@ -113,10 +114,14 @@ class Together:
             yield Breach("I11", step.record.id, says)
 
     def _forget(self) -> None:
-        while self._order and self._order[0][0] <= self._latest - FORGOTTEN_S:
+        while self._order and self.forgets(self._order[0][0]):
             until, *(account, unit) = heappop(self._order)
-            if self._ends.get((account, unit)) == until:
-                del self._ends[account, unit], self.levels[account, unit]
+            if self.ends.get((account, unit)) == until:
+                del self.ends[account, unit], self.levels[account, unit]
+
+    def forgets(self, until: float | None) -> bool:
+        """Whether what an account of that end stood at may be forgotten by now."""
+        return until is not None and until <= self._latest - FORGOTTEN_S
 
     # --- parents ----------------------------------------------------------------------------------------------------
 

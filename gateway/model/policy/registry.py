@@ -20,7 +20,7 @@ class KeyPlace(Part):
     argument: str | None = None
     """An argument of the tool."""
     header: str | None = None
-    """A header of the HTTP request."""
+    """A header of the HTTP request. A server over stdio never gets it, so nothing is sent to it again."""
     meta: str | None = None
     """A key of the request's `_meta`."""
 

@@ -111,9 +111,10 @@ class Transition(Part):
     """In place of the tool's own."""
     retry: Literal["any", "unsent", "never"] = "any"
     """Whether a run may make an equal call again: whatever came of the first; only if the first is known not to have
-    happened; or not at all. The gateway itself never sends a call twice."""
+    happened; or not at all. The gateway itself never sends a call twice, and makes a compensation that was not sent."""
     max_attempts: int | None = Field(default=None, ge=1)
-    """How often a run may send equal calls; no limit where not said."""
+    """How often a run may send equal calls, those not counted that are known not to have happened; no limit where not
+    said."""
     verify: Names = ()
     """The verifier whose pass it needs, or several, asked in this order; only then has the run moved on."""
     sample: float = Field(default=1, gt=0, le=1)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gateway.model.canonical import Digest
+from gateway.model.canonical import Digest, digest_bytes
 from gateway.model.record import GENESIS, Record, decode, link
 from gateway.outbound.ledger.accounts import check_postings
-from gateway.ports import Append, Conflict, DamagedRecord, LedgerUnavailable, Occupied, Tracked
+from gateway.ports import Append, Conflict, DamagedRecord, Occupied, Tracked, UnreadableRecord
 
 ROOM = 65_536
 """Bytes that `touch` stores, always in the same place: more than most appends, so that these will fit as well."""
@@ -100,7 +100,7 @@ def decoded(body: bytes, stored_link: str) -> Record:
 
     A changed last record would otherwise make every append a `Conflict` for ever, with nothing to see.
 
-    Raises: DamagedRecord, LedgerUnavailable.
+    Raises: DamagedRecord, UnreadableRecord.
     """
     if link(body) != stored_link:
         raise DamagedRecord(
@@ -110,6 +110,19 @@ def decoded(body: bytes, stored_link: str) -> Record:
     try:
         return decode(body)
     except ValueError:
-        raise LedgerUnavailable(
+        raise UnreadableRecord(
             "a record of the ledger cannot be understood: it was written by a newer version; upgrade this one"
         ) from None
+
+
+def intact(body: bytes, digest: Digest, salt: bytes) -> bytes:
+    """The stored payload, which is the one that was stored under this digest: what is sent, judged or shown is what was
+    recorded.
+
+    Raises: DamagedRecord.
+    """
+    if digest_bytes(body, salt) != digest:
+        raise DamagedRecord(
+            f"the payload `{digest}` of the ledger was changed after it was written: restore it from a backup"
+        )
+    return body

@@ -68,9 +68,24 @@ def check_sqlite(found: tuple[int, int, int]) -> None:
         raise LedgerUnavailable(f"SQLite {has} is too old for a ledger: use a Python that has {needed} or newer")
 
 
-def salt(db: sqlite3.Connection) -> bytes:
-    """What was drawn when the ledger was made."""
-    return bytes(db.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone()[0])
+def salt(path: Path, db: sqlite3.Connection) -> bytes:
+    """What was drawn when the ledger was made.
+
+    Raises: LedgerUnavailable: without it nothing that the ledger cites can be told from anything else.
+    """
+    try:
+        row = db.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone()
+    except sqlite3.Error as error:
+        raise unavailable(path, error) from error
+    if row is None or len(row[0]) != schema.SALT_BYTES:
+        raise _changed(path, "the salt under which it cites is gone")
+    return bytes(row[0])
+
+
+def _changed(path: Path, what: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
+        f"the ledger `{path}` was changed by somebody, {what}: stop every gateway on it and restore it from a backup"
+    )
 
 
 _LOG_HEADER, _FRAME = 32, 24 + 4096
@@ -237,6 +252,10 @@ def _prepared(path: Path, db: sqlite3.Connection) -> sqlite3.Connection:
             db.execute(setting)
         # A ledger that came back from a backup may have lost its mode.
         (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+        versions = schema.versions(db)
+        _check_version(path, versions[0])
+        if len(set(versions)) > 1:
+            raise _changed(path, "it says schema {} in one place and {} in another".format(*versions))
         schema.migrate(db)
         version = schema.version(db)
     except sqlite3.Error as error:

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
-from gateway.outbound.ledger.chain import UNOPENED, check_expected, check_holds, decoded, entries
-from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Tracked
+from gateway.outbound.ledger.chain import UNOPENED, check_expected, check_holds, decoded, entries, intact
+from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Stands, Tracked
 
 _Line: TypeAlias = tuple[str, bytes, str, str, int]
 """What a file would have of a record: its kind, body, link, run and place in the run.
@@ -94,7 +94,8 @@ class MemoryLedger:
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
         self._check_available()
-        return self._payloads.get(digest)
+        body = self._payloads.get(digest)
+        return None if body is None else intact(body, digest, self._salt)
 
     async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:
         """As `Ledger.levels`."""
@@ -104,6 +105,12 @@ class MemoryLedger:
             for account in accounts
             for unit in sorted(self._units.get(account, ()))  # a verdict records them in this order
         }
+
+    async def accounts(self, after: tuple[str, str] = ("", ""), *, limit: int = 1000) -> Sequence[Stands]:
+        """As `Ledger.accounts`."""
+        self._check_available()
+        found = sorted(item for item in self._accounts.items() if item[0] > after)
+        return [Stands(*account, *standing) for account, standing in found[:limit]]
 
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
@@ -120,11 +127,12 @@ class MemoryLedger:
         await asyncio.sleep(0)
         return True
 
-    async def renew(self, owner: str, lease_until: float) -> None:
+    async def renew(self, owner: str, attempts: Collection[str], lease_until: float) -> None:
         """As `Ledger.renew`."""
         self._check_available()
-        for name, tracked in self._attempts.items():
-            if tracked.owner == owner and tracked.lease_until > 0:
+        for name in attempts:
+            tracked = self._attempts.get(name)
+            if tracked is not None and tracked.owner == owner and tracked.lease_until > 0:
                 self._attempts[name] = replace(tracked, lease_until=lease_until)
         await asyncio.sleep(0)
 
@@ -140,9 +148,14 @@ class MemoryLedger:
         """As `Ledger.log`."""
         self._check_available()
         return [
-            Logged(place, run, seq, link, body)
-            for place, (_, body, link, run, seq) in enumerate(self._log[after : after + limit], after + 1)
+            Logged(place, run, seq, kind, link, body)
+            for place, (kind, body, link, run, seq) in enumerate(self._log[after : after + limit], after + 1)
         ]
+
+    async def strange(self) -> Sequence[str]:
+        """As `Ledger.strange`."""
+        self._check_available()
+        return []
 
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
         """As `Ledger.links`."""

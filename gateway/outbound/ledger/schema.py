@@ -2,7 +2,8 @@
 
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import TypeAlias
 
 APPLICATION_ID = 0x43666F6C
@@ -71,13 +72,15 @@ MIGRATIONS: Sequence[Migration] = (
 
 VERSION = len(MIGRATIONS)
 
+SALT_BYTES = 32
+
 
 def create(db: sqlite3.Connection) -> None:
     """The empty file is a ledger of this version, with a salt of its own."""
     db.execute("BEGIN IMMEDIATE")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     _apply(db, MIGRATIONS)
-    db.execute("INSERT INTO meta (key, value) VALUES ('salt', ?)", (secrets.token_bytes(32),))
+    db.execute("INSERT INTO meta (key, value) VALUES ('salt', ?)", (secrets.token_bytes(SALT_BYTES),))
     db.execute("COMMIT")
 
 
@@ -97,6 +100,38 @@ def migrate(db: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS
 def version(db: sqlite3.Connection) -> int:
     """The number of migrations that the file has seen."""
     return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def versions(db: sqlite3.Connection) -> tuple[int, int]:
+    """As `version`, and as the table `meta` has it: at one moment, for another process may be migrating."""
+    told, meant = db.execute(
+        "SELECT user_version, (SELECT CAST(value AS TEXT) FROM meta WHERE key = 'schema_version') "
+        "FROM pragma_user_version"
+    ).fetchone()
+    return int(told), int(meant) if str(meant).isdecimal() else 0
+
+
+LAYOUT = "SELECT name, type, coalesce(sql, '') FROM sqlite_master"
+
+
+def strange(found: Mapping[str, tuple[str, str]]) -> Sequence[str]:
+    """How a ledger of this version, of which these are the names, types and SQL of what stands in it, differs from a
+    new one; but for tables, views and indexes of other programs, which only take room.
+    """
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        _apply(db, MIGRATIONS)
+        made = {name: (kind, sql) for name, kind, sql in db.execute(LAYOUT)}
+    gone = [f"the {kind} `{name}` is gone" for name, (kind, _) in made.items() if name not in found]
+    other = [
+        f"the {kind} `{name}` is another one"
+        for name, (kind, sql) in made.items()
+        if name in found and (kind, _words(sql)) != (found[name][0], _words(found[name][1]))
+    ]
+    return [*gone, *other, *(f"there is a trigger, `{name}`" for name, (kind, _) in found.items() if kind == "trigger")]
+
+
+def _words(sql: str) -> str:
+    return " ".join(sql.split())
 
 
 def _apply(db: sqlite3.Connection, migrations: Sequence[Migration]) -> None:

@@ -7,6 +7,7 @@ the limit of an account.
 """
 
 import contextlib
+import json
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,11 +22,21 @@ from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger import file
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
-from gateway.outbound.ledger.chain import ROOM, UNOPENED, Entry, check_expected, check_holds, decoded, entries, storable
+from gateway.outbound.ledger.chain import (
+    ROOM,
+    UNOPENED,
+    Entry,
+    check_expected,
+    check_holds,
+    decoded,
+    entries,
+    intact,
+    storable,
+)
 from gateway.outbound.ledger.faults import damaged, unavailable
-from gateway.outbound.ledger.schema import RARE, RARE_SQL
+from gateway.outbound.ledger.schema import LAYOUT, RARE, RARE_SQL, strange
 from gateway.outbound.ledger.writer import Opened, Writer
-from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Occupied, Tracked
+from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Occupied, Stands, Tracked
 
 _HEAD = "SELECT seq, link FROM event WHERE run = ? ORDER BY seq DESC LIMIT 1"
 _ADD_EVENT = "INSERT INTO event (run, seq, kind, link, body) VALUES (?, ?, ?, ?, ?)"
@@ -42,7 +53,9 @@ _HOLDER = f"SELECT {_COLUMNS} FROM attempt WHERE hold = ?"  # noqa: S608
 _CLAIM = """
 UPDATE attempt SET owner = ?, lease_until = ? WHERE attempt = ? AND owner = ? AND lease_until = ? AND state = ?
 """
-_RENEW = "UPDATE attempt SET lease_until = ? WHERE owner = ? AND lease_until > 0"
+_RENEW = """
+UPDATE attempt SET lease_until = ?
+WHERE attempt IN (SELECT value FROM json_each(?)) AND owner = ? AND lease_until > 0"""
 
 _STANDING = "SELECT level, until FROM accounts WHERE account = ? AND unit = ?"
 _MAKE_ACCOUNT = "INSERT INTO accounts (level, until, account, unit) VALUES (?, ?, ?, ?)"
@@ -55,10 +68,13 @@ DELETE FROM accounts WHERE (account, unit) IN (
     WHERE until <= ? ORDER BY until, account, unit LIMIT ?
 )"""
 
+_ACCOUNTS = """
+SELECT account, unit, level, until FROM accounts WHERE (account, unit) > (?, ?) ORDER BY account, unit LIMIT ?"""
+
 _READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
 _PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
 _TRACKED = f"SELECT {_COLUMNS} FROM attempt ORDER BY position"  # noqa: S608
-_LOG = "SELECT position, run, seq, link, body FROM event WHERE position > ? ORDER BY position LIMIT ?"
+_LOG = "SELECT position, run, seq, kind, link, body FROM event WHERE position > ? ORDER BY position LIMIT ?"
 _LINKS = "SELECT position, link FROM event WHERE position > ? ORDER BY position LIMIT ?"
 _CLOSED = "SELECT coalesce(max(position), 0) FROM event"
 _CHECKPOINT = """
@@ -146,7 +162,7 @@ class SqliteLedger:
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
         for (body,) in await self._rows(_PAYLOAD, digest):
-            return bytes(body)
+            return intact(bytes(body), digest, self._salt)
         return None
 
     async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:
@@ -155,6 +171,10 @@ class SqliteLedger:
             return {}
         rows = await self._rows(_levels(len(accounts)), *accounts)
         return {(account, unit): level for account, unit, level in rows}
+
+    async def accounts(self, after: tuple[str, str] = ("", ""), *, limit: int = 1000) -> Sequence[Stands]:
+        """As `Ledger.accounts`."""
+        return [Stands(*row) for row in await self._rows(_ACCOUNTS, *after, limit)]
 
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
@@ -166,9 +186,9 @@ class SqliteLedger:
         was = seen.attempt, seen.owner, seen.lease_until, seen.state
         return await self._writer.run(partial(_change, _CLAIM, (owner, lease_until, *was))) == 1
 
-    async def renew(self, owner: str, lease_until: float) -> None:
+    async def renew(self, owner: str, attempts: Collection[str], lease_until: float) -> None:
         """As `Ledger.renew`."""
-        await self._writer.run(partial(_change, _RENEW, (lease_until, owner)))
+        await self._writer.run(partial(_change, _RENEW, (lease_until, json.dumps([*attempts]), owner)))
 
     async def now(self) -> float:
         """As `Ledger.now`: the machine's, which all who share the file are on."""
@@ -181,6 +201,10 @@ class SqliteLedger:
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""
         return [Logged(*row) for row in await self._rows(_LOG, after, limit)]
+
+    async def strange(self) -> Sequence[str]:
+        """As `Ledger.strange`."""
+        return strange({name: (kind, sql) for name, kind, sql in await self._rows(LAYOUT)})
 
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
         """As `Ledger.links`."""
@@ -246,10 +270,10 @@ def _connect(path: Path, busy_timeout_s: float, factory: type[sqlite3.Connection
     place = path.resolve()
     db = file.connect(place, busy_timeout_s, factory)
     try:
-        return Opened(place, db, salt=file.salt(db), watch=file.Watch(place))
-    except sqlite3.Error as error:
+        return Opened(place, db, salt=file.salt(place, db), watch=file.Watch(place))
+    except BaseException:
         db.close()
-        raise unavailable(place, error) from error
+        raise
 
 
 def _reader(path: Path, busy_timeout_s: float) -> aiosqlite.Connection:

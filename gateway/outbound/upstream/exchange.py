@@ -181,7 +181,7 @@ def refused(status: int, message: Incoming, call_id: int) -> Answer:
         case Answered(None | str(), ProtocolError() as error):
             return error  # refused before its id was read; servers say null, or `server-error`
         case _ if status in _REFUSED:
-            return NotSent(f"the upstream refused the call with status {status}: {_REFUSED[status]}")
+            return NotSent(f"the upstream refused the call with status {status}: {_REFUSED[status]}", refused=True)
         case _ if status < 400:  # noqa: PLR2004
             return Silence(f"it answered with a redirect (status {status}), which is not followed")
         case _:

@@ -25,7 +25,7 @@ from gateway.outbound.upstream.negotiate import (
     why,
 )
 from gateway.outbound.upstream.questions import TOKEN, Tell
-from gateway.outbound.upstream.spec import Patience, Spec
+from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec
 from gateway.outbound.upstream.subscriptions import Subscriptions
 from gateway.outbound.upstream.wire import Ask, Hear, unknown
 from gateway.ports import Caller
@@ -90,6 +90,8 @@ class Link:
         With a `refusal` nothing is ever started, and the health says so.
         """
         self.name = spec.name
+        self.headers = isinstance(spec, HttpSpec)
+        """Whether calls over it have HTTP headers."""
         self.party = party
         self.counts: Counter[str] = Counter()
         self.health = Health()

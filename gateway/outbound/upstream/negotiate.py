@@ -1,7 +1,8 @@
 """(connection) -> Agreement. Which era, which version, and who is there; the same for stdio and HTTP.
 
 `server/discover` is tried first; anything but a good answer to it means the older era, never one code in particular:
-servers of mcp 1.x answer -32602, others -32601, some exit [MCP 2026-07-28, version negotiation].
+servers of mcp 1.x answer -32602, others -32601, some exit [MCP 2026-07-28, version negotiation]. Where nobody was there
+to be asked, nothing is known of the era.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -138,6 +139,8 @@ async def negotiate(
             answer = await _discover(channel, client, probe_s)
         if (found := _discovered(answer, client)) is not None:
             return found
+        if isinstance(answer, NotSent) and not answer.refused:
+            raise Unreachable(answer.reason)  # and no client is waited for in whose name it could be met
     introduction = await introduce() if introduce is not None else Introduction(client.info)
     answer = await _initialize(channel, introduction, timeout_s)
     if _says_modern(answer) or (probe_s is None and isinstance(answer, ProtocolError)):

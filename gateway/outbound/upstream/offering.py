@@ -3,7 +3,7 @@
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -92,7 +92,10 @@ class Offering:
     @cached_property
     def callable(self) -> Mapping[str, Tool]:
         """Tools as the house knows them, by name: the same objects as long as this is."""
-        return {name: known.tool for name, known in self.tools.by_name.items()}
+        return {
+            name: replace(known.tool, headers=self.links[known.upstream].headers)
+            for name, known in self.tools.by_name.items()
+        }
 
     @property
     def all_tools(self) -> tuple[Sequence[Tool], bool]:

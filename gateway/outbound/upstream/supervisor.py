@@ -71,6 +71,8 @@ class Upstream:
 
     def view(self, party: Party | None) -> Link | None:
         """The link that the party has now, up or down; None if it must be reached first, and perhaps waited for."""
+        if self._sole and party is not None:
+            self.house.meet(party)  # also where nobody waits for it now: the next server may be of the older era
         if party is not None and self.house.health.agreement is None:
             return self.house if self.house.tried else None
         link = self._link_of(party)

@@ -19,7 +19,7 @@ from gateway.model.policy import Policy
 from gateway.model.policy.older import newer
 from gateway.model.record import SCHEMA, Record, decode, link
 from gateway.model.run import Run
-from gateway.ports import Ledger, Logged
+from gateway.ports import DamagedRecord, Ledger, Logged
 from gateway.runtime.audit.lines import Line, Lines
 from gateway.runtime.audit.report import Cited, Report, Unreadable, Wanted
 from gateway.runtime.book import given_way, subjects, tracked_as
@@ -38,6 +38,9 @@ _STORED = (
     "said",
     "source",
     "target",
+    "plan",
+    "note",
+    "claim",
 )
 """Fields of events that cite payloads, wherever they are digests. `hold`, `alike` and `action` cite none."""
 _POLICIES = 64
@@ -108,6 +111,8 @@ class Walk:
         if (record.run, record.seq) != (one.run, one.seq):
             self._broken("I1", where, f"at place {one.place} stands the record `{record.id}` in its stead")
             return None
+        if record.event.kind != one.kind:
+            self._broken("I18", where, f"it is filed as `{one.kind}` and is `{record.event.kind}`: lists go by that")
         return record
 
     def _chain(self, one: Logged, line: Line, record: Record | None) -> None:
@@ -166,10 +171,10 @@ class Walk:
             self._broken("I6", record.id, f"it was answered from the record of `{attempt.id}`, whose arguments differ")
 
     async def _payload(self, digest: Digest) -> Mapping[str, Any] | None:
-        body = await self._ledger.payload(digest)
         try:
+            body = await self._ledger.payload(digest)
             found = parse(body, max_depth=ANY_DEPTH) if body is not None else None
-        except NotStrictJson:
+        except (DamagedRecord, NotStrictJson):
             return None  # told where payloads are looked at
         return found if isinstance(found, dict) else None
 

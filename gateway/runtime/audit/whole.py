@@ -4,14 +4,14 @@ Then the payloads; then the tables beside the log, which on a ledger that is bei
 was appended meanwhile is read as well, and a table is right if it is what the log made it at any moment in between.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TypeVar
 
 from gateway.kernel.audit import Account, Breach, Expected, Together
 from gateway.model.canonical import Digest, digest_bytes
 from gateway.model.note import origin_of
-from gateway.ports import Ledger, Tracked
+from gateway.ports import DamagedRecord, Ledger, Stands, Tracked
 from gateway.runtime.audit.report import Cited, Report, Wanted
 from gateway.runtime.audit.seals import Seals
 from gateway.runtime.audit.walk import Walk
@@ -110,30 +110,57 @@ class _Verifying:
             erased = await self._ledger.erased([Digest(digest) for digest, _ in batch])
             self._report.erased += len(erased)
             for digest, place in batch:
-                if digest not in erased and await self._ledger.payload(Digest(digest)) is None:
+                if digest not in erased and not await self._is_stored(Digest(digest)):
                     self._report.broken(Breach("I10", place, f"the payload {digest} that it cites is gone"))
+
+    async def _is_stored(self, digest: Digest) -> bool:
+        try:
+            return await self._ledger.payload(digest) is not None
+        except DamagedRecord:
+            return True  # stored a moment ago, or told where payloads are looked at
 
     # --- what stands beside the log ---------------------------------------------------------------------------------
 
     async def _tables(self, end: int) -> None:
-        before, levels = dict(self._together.unsettled), dict(self._together.levels)
+        self._tell(Breach("I18", "the store", one) for one in await self._ledger.strange())
+        together = self._together
+        before, levels, ends = dict(together.unsettled), dict(together.levels), dict(together.ends)
         listed = {one.attempt: one for one in await self._ledger.tracked()}
-        found: dict[Account, int] = {}
-        for batch in _batched(sorted({account for account, _ in levels})):
-            found |= await self._ledger.levels(batch)
+        found = {(one.account, one.unit): one async for one in self._accounts()}
         await self._meanwhile(end)
         lost = {name for name, one in (before | listed).items() if one.run in self._walk.lost}
         for name in sorted((before.keys() | listed.keys()) - self._walk.moved - lost):
             self._listed(name, before.get(name), listed.get(name))
         if not self._walk.lost:  # else what their runs have posted is not known
             self._levels(levels, found)
+            self._ends(ends, found)
 
-    def _levels(self, levels: Mapping[Account, int], found: Mapping[Account, int]) -> None:
+    async def _accounts(self) -> AsyncIterator[Stands]:
+        after = "", ""
+        while batch := await self._ledger.accounts(after, limit=ASKED):
+            for one in batch:
+                yield one
+            after = batch[-1].account, batch[-1].unit
+
+    def _levels(self, levels: Mapping[Account, int], found: Mapping[Account, Stands]) -> None:
         stood = self._together.stood or {}
         for account, level in levels.items():
-            if account in self._together.levels and found.get(account, 0) not in {level, *stood.get(account, ())}:
-                says = f"it stands at {found.get(account, 0)} {account[1]}, and the log makes it {level}"
+            stands = found[account].level if account in found else 0
+            if account in self._together.levels and stands not in {level, *stood.get(account, ())}:
+                says = f"it stands at {stands} {account[1]}, and the log makes it {level}"
                 self._report.broken(Breach("I11", f"account {account[0]}", says))
+
+    def _ends(self, ends: Mapping[Account, float | None], found: Mapping[Account, Stands]) -> None:
+        """An account that nobody posted to is none, and one must not be forgotten before its time."""
+        for account, one in found.items():
+            where = f"account {one.account}"
+            if account not in self._together.ends:
+                if account not in ends and not self._together.forgets(one.until):
+                    says = f"it stands at {one.level} {one.unit}, and the log has nothing of it"
+                    self._report.broken(Breach("I18", where, says))
+            elif account in ends and one.until not in {ends[account], self._together.ends[account]}:
+                says = f"it may be forgotten at another time than the log says of its {one.unit}"
+                self._report.broken(Breach("I18", where, says))
 
     def _listed(self, name: str, expected: Expected | None, listed: Tracked | None) -> None:
         where = f"attempt {name}"

@@ -16,16 +16,16 @@ from typing import Any
 
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
-from gateway.outbound.ledger.chain import ROOM, decoded, entries, storable
+from gateway.outbound.ledger.chain import ROOM, decoded, entries, intact, storable
 from gateway.outbound.ledger.postgres.address import Address, parse
 from gateway.outbound.ledger.postgres.connections import Connection, Line, Patience, connect, open_pool
 from gateway.outbound.ledger.postgres.faults import WORLD, lost, unavailable
 from gateway.outbound.ledger.postgres.group import Appending, GroupCommit
 from gateway.outbound.ledger.postgres.making import prepared
-from gateway.outbound.ledger.postgres.schema import RARE
+from gateway.outbound.ledger.postgres.schema import RARE, strange
 from gateway.outbound.ledger.postgres.statements import Statements, statements
 from gateway.outbound.ledger.postgres.writer import Writer
-from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Tracked
+from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Stands, Tracked
 
 _RETRY_S = 0.05
 """Before a read that lost its connection is made again on another one."""
@@ -98,7 +98,7 @@ class PostgresLedger:
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
         for (body,) in await self._rows(self._sql.payload, digest):
-            return bytes(body)
+            return intact(bytes(body), digest, self._salt)
         return None
 
     async def levels(self, accounts: Sequence[str]) -> Mapping[tuple[str, str], int]:
@@ -107,6 +107,10 @@ class PostgresLedger:
             return {}
         rows = await self._rows(self._sql.levels_of, list(accounts))
         return {(account, unit): level for account, unit, level in rows}
+
+    async def accounts(self, after: tuple[str, str] = ("", ""), *, limit: int = 1000) -> Sequence[Stands]:
+        """As `Ledger.accounts`."""
+        return [Stands(*row) for row in await self._rows(self._sql.accounts, *after, limit)]
 
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
@@ -119,9 +123,9 @@ class PostgresLedger:
         was = seen.attempt, seen.owner, seen.lease_until, seen.state
         return await self._change(self._sql.claim, owner, lease_until, *was) == 1
 
-    async def renew(self, owner: str, lease_until: float) -> None:
+    async def renew(self, owner: str, attempts: Collection[str], lease_until: float) -> None:
         """As `Ledger.renew`."""
-        await self._change(self._sql.renew, lease_until, owner)
+        await self._change(self._sql.renew, lease_until, owner, list(attempts))
 
     async def now(self) -> float:
         """As `Ledger.now`: the server's, also where gateways' own clocks differ."""
@@ -138,6 +142,11 @@ class PostgresLedger:
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""
         return [Logged(*row) for row in await self._rows(self._sql.log, after, limit)]
+
+    async def strange(self) -> Sequence[str]:
+        """As `Ledger.strange`."""
+        found = {(kind, name): what for kind, name, what in await self._rows(self._sql.strange)}
+        return strange(found, self._address.schema)
 
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
         """As `Ledger.links`."""

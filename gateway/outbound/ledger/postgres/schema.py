@@ -12,7 +12,7 @@ Made for a log of tens of millions of events whose every statement touches only 
 - Payloads are not compressed: at 64 KiB that takes longer than all the rest of a commit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 KEY = 0x43666F6C
@@ -193,6 +193,47 @@ VERSION = len(MIGRATIONS)
 
 FORMAT = "counterfoil ledger"
 """Stands in the table `ledger`: the schema is ours and nobody else's who also has such a table."""
+
+
+LAYOUT = """
+SELECT CASE relkind WHEN 'r' THEN 'table' ELSE 'index' END, relname::text,
+    CASE WHEN relkind = 'r' THEN '' ELSE (
+        SELECT concat_ws(' ', CASE WHEN indisunique THEN 'unique' END, CASE WHEN NOT indisvalid THEN 'not valid' END)
+        FROM pg_index WHERE indexrelid = c.oid
+    ) END
+FROM pg_class c WHERE relnamespace = '{s}'::regnamespace AND relkind IN ('r', 'i')
+UNION ALL SELECT 'function', proname::text, prosrc FROM pg_proc WHERE pronamespace = '{s}'::regnamespace
+UNION ALL SELECT 'trigger', tgname::text, '' FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
+    WHERE relnamespace = '{s}'::regnamespace AND NOT tgisinternal
+UNION ALL SELECT 'rule', rulename::text, '' FROM pg_rewrite JOIN pg_class c ON c.oid = ev_class
+    WHERE relnamespace = '{s}'::regnamespace AND relkind = 'r'
+"""
+"""What stands in the schema: its kind, name, and what makes it itself."""
+
+_TABLES = ("ledger", "event", "payload", "attempt", "accounts", "checkpoint", "touched", "erased")
+_KEYS = (*(f"{name}_pkey" for name in _TABLES if name != "ledger"), "event_run_seq_key", "attempt_hold")
+_INDEXES = ("event_rare", "attempt_state", "attempt_owner", "accounts_end")
+
+
+def made(schema: str) -> Mapping[tuple[str, str], str]:
+    """What `LAYOUT` finds in a schema of this version, by kind and name."""
+    functions = {"enter": _ENTER, "closed": _CLOSED, "put": _PUT}
+    return {
+        **{("table", name): "" for name in _TABLES},
+        **{("index", name): "unique" for name in _KEYS},
+        **{("index", name): "" for name in _INDEXES},
+        **{("function", name): statements([sql], schema)[0].split("$$")[1] for name, sql in functions.items()},
+    }
+
+
+def strange(found: Mapping[tuple[str, str], str], schema: str) -> Sequence[str]:
+    """How the schema in which this was found differs from a new one of this version; but for tables, views and indexes
+    of other programs, which only take room.
+    """
+    mine = made(schema)
+    gone = [f"the {kind} `{name}` is gone" for kind, name in mine if (kind, name) not in found]
+    other = [f"the {one[0]} `{one[1]}` is another one" for one in mine if one in found and found[one] != mine[one]]
+    return [*gone, *other, *(f"there is a {kind}, `{name}`" for kind, name in found if kind in {"trigger", "rule"})]
 
 
 def statements(migration: Migration, schema: str) -> Sequence[str]:

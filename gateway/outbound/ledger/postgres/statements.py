@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gateway.outbound.ledger.postgres.schema import RARE_SQL
+from gateway.outbound.ledger.postgres.schema import LAYOUT, RARE_SQL
 
 _COLUMNS = "attempt, run, state, hold, owner, lease_until"
 _STANDINGS = """
@@ -37,9 +37,11 @@ class Statements:
     find: str
     payload: str
     levels_of: str
+    accounts: str
     tracked: str
     tracked_in: str
     log: str
+    strange: str
     links: str
     closed: str
     checkpoints: str
@@ -73,7 +75,8 @@ _SQL = {
     # In the order of their keys, as everybody takes them.
     "renew": """
         UPDATE {s}.attempt SET lease_until = $1 WHERE attempt = ANY (ARRAY(
-            SELECT attempt FROM {s}.attempt WHERE owner = $2 AND lease_until > 0 ORDER BY attempt FOR UPDATE
+            SELECT attempt FROM {s}.attempt WHERE attempt = ANY ($3::text[]) AND owner = $2 AND lease_until > 0
+            ORDER BY attempt FOR UPDATE
         ))
     """,
     # Of two checkpoints at the same time the smaller must see the larger.
@@ -105,9 +108,14 @@ _SQL = {
     "find": "SELECT body, link FROM {s}.event WHERE kind = ANY ($1::text[]) ORDER BY place DESC LIMIT $2",
     "payload": "SELECT body FROM {s}.payload WHERE digest = $1",
     "levels_of": "SELECT account, unit, level FROM {s}.accounts WHERE account = ANY ($1::text[])",
+    "accounts": """
+        SELECT account, unit, level, until FROM {s}.accounts WHERE (account, unit) > ($1::text, $2::text)
+        ORDER BY account, unit LIMIT $3
+    """,
     "tracked": f"SELECT {_COLUMNS} FROM {{s}}.attempt ORDER BY position",
     "tracked_in": f"SELECT {_COLUMNS} FROM {{s}}.attempt WHERE state = ANY ($1::text[]) ORDER BY position",
-    "log": "SELECT place, run, seq, link, body FROM {s}.event WHERE place > $1 ORDER BY place LIMIT $2",
+    "log": "SELECT place, run, seq, kind, link, body FROM {s}.event WHERE place > $1 ORDER BY place LIMIT $2",
+    "strange": LAYOUT,
     "links": "SELECT place, link FROM {s}.event WHERE place > $1 ORDER BY place LIMIT $2",
     "closed": "SELECT {s}.closed()",
     "checkpoints": "SELECT size, place, peaks, at, note FROM {s}.checkpoint ORDER BY size DESC LIMIT $1",
