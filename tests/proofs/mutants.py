@@ -141,7 +141,10 @@ NATURE: Mapping[str, Mapping[str, Any]] = {
     "a write makes nothing stale": {"fixed": _ABOUT},
     "what is overtaken while it is looked at moves the run": {"fixed": {**_MOVES, "verify": ["b"], "success": ["b"]}},
     "what is open while it is looked at changes nothing": {"fixed": {**_MOVES, "verify": ["b"], "success": ["b"]}},
-    "the end of a write is forgotten": {"fixed": {**_MOVES, "verify": ["b"], "success": ["b"]}},
+    "the end of a write is forgotten": {
+        "fixed": {**_MOVES, "verify": ["b"], "success": ["b"], "asks": False, "o": ["A"]},
+        "more": ["call", "see", "look"] * 3,
+    },
     "success does not wait for what is to be undone": {
         "fixed": {**_TWO, "undone": True, "merges": True, "asks": True, "success": ["b"]},
         "more": ["finish", "person"] * 4,
@@ -157,6 +160,10 @@ NATURE: Mapping[str, Mapping[str, Any]] = {
     "a call that happened after all changed nothing": {
         "fixed": {**_TWO, "pay verify": [], "covers": ["pay"], "lost": 5, "late": (AttemptState.REFUTED,)},
         "more": ["person", "time", "answer"] * 4,
+    },
+    "an old text's verifier is believed under the new one": {
+        "fixed": {**_TWO, "pay verify": [], "success": ["a"]},
+        "more": ["migrate", "finish", "see"] * 3,
     },
     "evidence outlives the text that asked for it": {"fixed": {**_TWO, "covers": ["write"]}, "more": ["migrate"] * 3},
 }
