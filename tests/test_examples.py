@@ -199,6 +199,8 @@ def test_only_a_proven_repair_is_a_success(shell: Shell) -> None:
     assert "17 of 17 cases hold" in shell.run("counterfoil", "check", "policy.yaml")
 
 
+@pytest.mark.slow
+@pytest.mark.long
 @in_("repo-repair")
 def test_the_same_agent_succeeds_under_the_simplest_policy_of_its_kind(shell: Shell) -> None:
     config = shell.folder / "gateway.yaml"
@@ -250,6 +252,7 @@ async def written(agent: Client, path: str, content: str) -> None:
     assert not (await agent.call_tool("fs__write_file", {"path": path, "content": content})).is_error
 
 
+@pytest.mark.slow
 @in_("repo-repair")
 async def test_an_agent_that_writes_its_own_tests_convinces_its_runner_alone(shell: Shell) -> None:
     async with at_work(shell) as agent:
@@ -278,6 +281,8 @@ def to_csv(rows):
 """
 
 
+@pytest.mark.slow
+@pytest.mark.long
 @in_("repo-repair")
 async def test_a_commit_of_what_was_changed_behind_the_gateway_is_not_believed(shell: Shell) -> None:
     async with at_work(shell) as agent:

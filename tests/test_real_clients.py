@@ -61,6 +61,7 @@ def test_over_http_nothing_differs(client: Client, http: tuple[Target, Target]) 
     assert_same(*both(client, *http))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("client", QUICK, ids=lambda client: client.name)
 def test_on_stdio_nothing_differs(client: Client, tmp_path: Path) -> None:

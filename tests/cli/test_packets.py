@@ -154,6 +154,7 @@ async def a_hostile_run(path: Path) -> AsyncIterator[str]:
     yield asked
 
 
+@pytest.mark.slow
 async def test_hostile_text_acts_neither_on_a_terminal_nor_in_a_ticket(tmp_path: Path) -> None:
     async with a_hostile_run(tmp_path) as asked:
         at = ("--ledger", f"sqlite:///{tmp_path / 'ledger.db'}")

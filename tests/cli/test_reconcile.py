@@ -74,6 +74,7 @@ async def test_a_payment_that_was_made_is_found_and_never_made_again(tmp_path: P
     assert "replayed" in shown
 
 
+@pytest.mark.long
 async def test_a_payment_that_was_not_made_is_proven_so_and_may_be_made(tmp_path: Path) -> None:
     config = configured(tmp_path, kind="query", query=QUERY)
     (tmp_path / "log").touch()

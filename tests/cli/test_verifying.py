@@ -104,6 +104,7 @@ async def evidence(*ledger: str) -> list[dict[str, Any]]:
     return [one["event"] for one in json.loads(shown) if one["event"]["kind"] == "evidence.recorded"]
 
 
+@pytest.mark.slow
 async def test_each_kind_of_verifier_behind_wrap(effects_server: list[str], tmp_path: Path) -> None:
     async with open_bank(tmp_path) as bank:
         places = {

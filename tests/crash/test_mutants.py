@@ -12,6 +12,7 @@ WORLDS = 250
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_gateway_that_is_wrong_is_caught(name: str) -> None:
     mutant = MUTANTS[name]

@@ -129,8 +129,9 @@ async def test_the_power_goes_at_any_moment(under: Worker, tmp_path: Path) -> No
         assert lost == [], at
 
 
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("pages", [1000, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.parametrize("pages", [1000, 8])
 async def test_the_power_goes_at_any_moment_many_times(under: Worker, tmp_path: Path, pages: int) -> None:
     """With a log that is moved into the file at the end, and one that is moved every other commit."""
     passages = int((await whole(under, Life(pages=pages), tmp_path)).all("passages")[0])

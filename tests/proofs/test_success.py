@@ -52,6 +52,7 @@ def test_the_same_holds_of_thousands_of_runs(part: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_kernel_that_breaks_one_rule_of_evidence_is_seen(name: str) -> None:
     with in_force(name):
