@@ -53,6 +53,7 @@ async def commanded_cell(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("row", ROWS)
 async def test_matrix_by_the_command(commanded_cell: Cell, row: str) -> None:
     await ROWS[row](commanded_cell)

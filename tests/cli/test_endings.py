@@ -39,7 +39,13 @@ def gone(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().split(") ")[1].startswith("Z")
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, None])
+_MORE = [pytest.mark.slow, pytest.mark.long]
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [signal.SIGTERM, *(pytest.param(one, marks=_MORE) for one in (signal.SIGINT, signal.SIGHUP)), None],
+)
 async def test_a_call_under_way_is_recorded_and_children_are_reaped_within_five_seconds(
     ending: signal.Signals | None, effects_server: list[str], tmp_path: Path
 ) -> None:

@@ -38,12 +38,12 @@ async def test_who_says_at_once_and_again_that_all_is_done_has_proven_nothing(tm
         short, token = it.token()
         fluent = agents(token)
         said = [await fluent.told(FINISH, {"says": "Done!"}) for _ in range(6)]
-        assert [one.get("finished") for one in said[:2]] == [False, False]
-        assert {one["outcome"] for one in said[3:]} == {"repeated_state"}
-        assert terminal(said[3]) == terminal(said[5])
+        # Nobody is asked again so soon, so it is told when, and that is no circle yet.
+        assert [one["finished"] for one in said] == [False] * 6
+        assert said[-1]["retry_after_s"] > 0
     assert it.reached() == 2  # the change, and the look that found that it is none
-    for run, ends in ((patient, []), (short, ["repeated_state"])):
-        assert [one["outcome"] for one in await it.events(run) if one["kind"] == "run.stopped"] == ends
+    for run in (patient, short):
+        assert [one for one in await it.events(run) if one["kind"] == "run.stopped"] == []
 
 
 # --- looping ----------------------------------------------------------------------------------------------------------
