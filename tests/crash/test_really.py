@@ -27,7 +27,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], s
     return lambda name: server.url(f"round_{name}_{tmp_path.name[-12:].lower()}")
 
 
-@pytest.mark.parametrize("http", [False, True])
+@pytest.mark.parametrize("http", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_a_gateway_that_is_killed_at_a_passage_loses_nothing_and_doubles_nothing(
     *, http: bool, tmp_path: Path, address: Callable[[str], str]
 ) -> None:
@@ -42,6 +42,7 @@ async def test_a_gateway_that_is_killed_at_a_passage_loses_nothing_and_doubles_n
             assert found == [], f"died {seen[at]} ({at} of {len(seen)})"
 
 
+@pytest.mark.long
 async def test_a_gateway_that_is_killed_at_some_moment_loses_nothing_and_doubles_nothing(
     tmp_path: Path, address: Callable[[str], str]
 ) -> None:

@@ -14,7 +14,7 @@ from gateway.outbound.looks import FolderPlace
 from tests.lies.games import EASY, GAMES, GUARDS, PRINTS, RIGHT, RUN, TEST, WRONG, cells, check, repository
 from tests.looks.made import look, seen, verdict
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.long]
 
 
 async def found(said: dict[str, Any], repo: Path, kept: Path | None = None) -> tuple[str, str, str | None]:
