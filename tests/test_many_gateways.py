@@ -168,6 +168,7 @@ async def test_a_run_and_all_that_it_waits_for_move_between_gateways(
         assert SECRET not in said
 
 
+@pytest.mark.long
 async def test_two_hundred_calls_at_once_on_a_budget_of_fifty_send_exactly_fifty(
     ledger: str, effects_server: list[str], tmp_path: Path
 ) -> None:

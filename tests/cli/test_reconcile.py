@@ -93,7 +93,8 @@ async def test_a_payment_that_was_not_made_is_proven_so_and_may_be_made(tmp_path
     assert paid(tmp_path) == ["dropped"]
 
 
-@pytest.mark.parametrize("to", ["lost", pytest.param("dropped", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("to", ["lost", "dropped"])
 async def test_under_a_key_a_payment_is_made_exactly_once_and_its_answer_told(to: str, tmp_path: Path) -> None:
     config = configured(tmp_path, **KEY)
     attempt = await lost(config, to)

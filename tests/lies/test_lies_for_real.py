@@ -10,7 +10,7 @@ from tests.lies.lived import TEXT
 from tests.lies.real import PUT, believing, shop, window
 from tests.servers.lying_server import LIES
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.long]
 
 STANDS = {"error": "attempted", "shape": "committed"}
 """Of lies about an effect that is there; of all others it has failed."""

@@ -193,6 +193,7 @@ async def test_a_real_fetch_server_reads_the_web_and_nothing_of_ours(tmp_path: P
         assert set(asked_for) == {"http://docs.python.org/robots.txt", "http://docs.python.org/3/"}
 
 
+@pytest.mark.long
 async def test_what_a_database_told_is_carried_out_in_no_url(tmp_path: Path) -> None:
     """Two packs in one: the rules of the web over what the database's entry says of its data."""
     database = tmp_path / "shop.sqlite"
@@ -273,6 +274,7 @@ async def test_mail_goes_to_a_stranger_with_a_yes_and_to_a_colleague_from_then_o
     assert [line["effect"] for line in log.lines()] == ["mail", "mail", "post"]
 
 
+@pytest.mark.long
 async def test_after_hours_there_are_drafts_and_no_mail(tmp_path: Path) -> None:
     log = Log(tmp_path / "log")
     pack = edited(tmp_path, "mail-and-chat.yaml", closed_now())
@@ -338,6 +340,7 @@ async def test_refunds_go_by_size_once_and_are_read_back(tmp_path: Path) -> None
     assert [(line["effect"], line["amount"]) for line in log.lines()] == [("refund", 1500), ("refund", 8500)]
 
 
+@pytest.mark.long
 async def test_two_people_must_agree_to_a_large_refund(tmp_path: Path) -> None:
     log = Log(tmp_path / "log")
     server = ours("payments_server", tmp_path / "log")
