@@ -97,6 +97,7 @@ def attempts_at(number: int, run: str) -> list[tuple[str, Any]]:
     return [*others, *own.items()]
 
 
+@pytest.mark.long
 async def test_a_stopped_run_gives_everybody_the_same_answer_for_ever_and_sends_nothing(tmp_path: Path) -> None:
     it = shop(tmp_path, {"shop": believing("probe", budgets={"calls": 2})})
     reached = 0
