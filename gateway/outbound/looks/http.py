@@ -1,7 +1,6 @@
 """A request to an address below a place's own: never to another host, never above, never redirected, and bounded."""
 
 import hashlib
-import ssl
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -12,6 +11,7 @@ from gateway.model.canonical import NotStrictJson, dump_bytes, parse
 from gateway.model.policy import HttpLook
 from gateway.outbound.looks.faults import CannotLook
 from gateway.outbound.looks.places import UrlPlace
+from gateway.outbound.system_trust import system_trust
 
 MAX_BODY = 1024 * 1024
 MAX_DEPTH = 128
@@ -51,9 +51,8 @@ async def _asked(
     look: HttpLook, url: str, headers: Mapping[str, str], body: bytes | None, place: UrlPlace
 ) -> dict[str, Any]:
     # Proxies and credentials of the environment are not ours to use; certificates are judged as by the system.
-    context = ssl.create_default_context()
     async with (
-        httpx2.AsyncClient(verify=context, trust_env=False, follow_redirects=False, timeout=None) as client,
+        httpx2.AsyncClient(verify=system_trust(), trust_env=False, follow_redirects=False, timeout=None) as client,
         client.stream(look.method, url, headers=dict(headers), content=body) as answer,
     ):
         if answer.headers.get("content-encoding", "identity").lower() != "identity":

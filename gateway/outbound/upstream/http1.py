@@ -10,7 +10,7 @@ import re
 import socket
 import ssl as tls
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import starmap
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import aiohappyeyeballs
 from aiohappyeyeballs.types import AddrInfoType
 
+from gateway.outbound.system_trust import system_trust
 from gateway.outbound.upstream.http1_connection import (
     BadResponse,
     CannotConnect,
@@ -161,7 +162,7 @@ class Http:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         secured: dict[str, Any] = {}
         if self._tls:
-            secured = {"ssl": self._ssl or _system_trust(), "server_hostname": self._host.partition("%")[0]}
+            secured = {"ssl": self._ssl or system_trust(), "server_hostname": self._host.partition("%")[0]}
         _, connection = await loop.create_connection(
             lambda: Connection(self._freed, self._dropped), sock=sock, **secured
         )
@@ -186,14 +187,6 @@ class Http:
             connection.abort()
         if self._idle:
             self._sweep = loop.call_at(next(iter(self._idle.values())) + self._reuse_s, self._close_old)
-
-
-@cache
-def _system_trust() -> tls.SSLContext:
-    """Made once: it takes some 20 ms of CPU."""
-    trust = tls.create_default_context()
-    trust.set_alpn_protocols(["http/1.1"])
-    return trust
 
 
 def _parts(url: str) -> tuple[str, str, int, str]:
