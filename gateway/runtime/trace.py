@@ -13,6 +13,7 @@ from typing import Any
 from opentelemetry import propagate, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from gateway.kernel.standing import standing
 from gateway.model.answer import Shown
 from gateway.model.record import TraceContext
 from gateway.model.run import Run
@@ -118,6 +119,13 @@ def answered(span: Span, answer: Answer) -> None:
             pass
 
 
+def _attempted(span: Span, attempt_id: str, run: Run | None) -> None:
+    span.set_attribute("counterfoil.intent.id", attempt_id)
+    attempt = run.attempts.get(attempt_id) if run is not None else None
+    if run is not None and attempt is not None and (stands := standing(run, attempt)) is not None:
+        span.set_attribute("counterfoil.effect.standing", stands.value)
+
+
 def told(shown: Shown, run: Run | None) -> None:
     """The decision, on the current SERVER span."""
     span = trace.get_current_span()
@@ -127,7 +135,7 @@ def told(shown: Shown, run: Run | None) -> None:
     if run is not None:
         span.set_attribute("counterfoil.task.phase.after", run.phase)
     if shown.attempt is not None:
-        span.set_attribute("counterfoil.intent.id", shown.attempt)
+        _attempted(span, shown.attempt, run)
     if shown.refusal is not None:
         span.set_attribute("counterfoil.decision.outcome", _OUTCOMES.get(shown.refusal.outcome, "deny"))
         span.set_attribute("counterfoil.decision.reason", str(shown.refusal.outcome))

@@ -9,8 +9,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
 
-from gateway.model.tool import ProtocolError, Silence, ToolResult
+from gateway.model.tool import Answer, ProtocolError, Silence, ToolResult
 from gateway.runtime import trace
+from tests import world
 from tests.runtime.house import house
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +53,28 @@ async def test_the_upstreams_parent_is_our_client_span_whose_parent_is_our_serve
         assert server.attributes is not None
         assert server.attributes["counterfoil.decision.outcome"] == "allow"
         assert server.attributes["gen_ai.tool.name"] == "write"
+
+
+@pytest.mark.parametrize(
+    ("saw", "stands"),
+    [
+        (world.ok(structuredContent={"ok": True}), "committed"),
+        (world.ok(structuredContent={"ok": False}), "failed"),
+        (Silence("no answer"), "attempted"),
+    ],
+)
+async def test_a_span_tells_an_effect_that_was_attempted_from_one_that_was_confirmed(
+    spans: InMemorySpanExporter, saw: Answer, stands: str
+) -> None:
+    verifier = {"probe": {"tool": "check"}, "pass": ["result.structuredContent.ok == true"], "covers": ["write"]}
+    way = {"name": "write", "tools": ["write"], "verify": "look"}
+    async with house(verifiers={"look": verifier}, transitions=[way]) as it:
+        it.upstreams.will("check", saw)
+        with trace.inbound(REQUEST):
+            await it.call("write")
+        (server,) = (span for span in spans.get_finished_spans() if span.kind is SpanKind.SERVER)
+        assert server.attributes is not None
+        assert server.attributes["counterfoil.effect.standing"] == stands
 
 
 async def test_a_refused_call_has_no_client_span_and_says_which_rule_refused(spans: InMemorySpanExporter) -> None:
