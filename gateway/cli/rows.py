@@ -134,8 +134,8 @@ def _follow(row: Row, event: Event) -> None:
             row.results.append(_goes_on(event))
             row.style = "" if isinstance(event, AttemptResent) else row.style
         case EvidenceRecorded():
-            row.results.append(f"{event.verdict.upper()}: {event.kept or event.says} ({seconds(event.duration_s)})")
-            row.style = "green" if event.verdict == "pass" else "yellow"
+            told, row.style = _found(event)
+            row.results.append(f"{told} ({seconds(event.duration_s)})")
         case CompensationOwed():
             row.results.append("to be undone")
         case CompensationFailed():
@@ -219,11 +219,15 @@ def _finishing(step: int, event: FinishClaimed | FinishRefused | EvidenceRecorde
         case FinishRefused():
             return Row(step, "", "", "not done", results=[f"lacks {', '.join(event.lacking)}"], style="yellow")
         case EvidenceRecorded():
-            told = [f"{event.verdict.upper()}: {event.kept or event.says}"]
-            style = "green" if event.verdict == "pass" else "yellow"
-            return Row(step, "", f"verifier {event.verifier}", "asked", "", event.duration_s, told, style)
+            found, style = _found(event)
+            return Row(step, "", f"verifier {event.verifier}", "asked", "", event.duration_s, [found], style)
         case _:
             assert_never(event)
+
+
+def _found(event: EvidenceRecorded) -> tuple[str, str]:
+    """What a verifier said, and how it is shown."""
+    return f"{event.verdict.upper()}: {event.kept or event.says}", "green" if event.verdict == "pass" else "yellow"
 
 
 def _claimed(step: int, event: Claim, payloads: dict[str, Any], plan: Any) -> Row:

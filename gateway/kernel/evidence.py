@@ -12,7 +12,7 @@ from gateway.kernel.conditions import Kind, Undecided
 from gateway.kernel.fresh import overtaken
 from gateway.kernel.noise import noise_of
 from gateway.kernel.rules import Rules
-from gateway.kernel.seeing import not_yet, plain, scope_of, told_apart, told_by_formulas
+from gateway.kernel.seeing import each_told, not_yet, plain, scope_of, told_apart, told_by_formulas
 from gateway.kernel.values import proven
 from gateway.kernel.verify import Cited, advance, edge_taken
 from gateway.model.canonical import Digest, digest
@@ -97,7 +97,7 @@ def settle(
 
 def _holds(run: Run, verifier: str) -> bool:
     held = run.evidence.get(verifier)
-    return held is not None and held.fresh and held.event.verdict == "pass"
+    return held is not None and held.holds
 
 
 def probe_arguments(
@@ -112,13 +112,8 @@ def probe_arguments(
 
 def filled(probe: ProbeCall, kind: Kind, values: Mapping[str, Any], rules: Rules) -> dict[str, Any] | Undecided:
     """The arguments of the probe, those included that are told by formulas of that kind over the values."""
-    asked = dict(probe.arguments)
-    for name, formula in probe.arguments_from.items():
-        found = rules.value(kind, formula).find(values)
-        if isinstance(found, Undecided):
-            return found
-        asked[name] = found
-    return asked
+    told = each_told(kind, probe.arguments_from, values, rules)
+    return told if isinstance(told, Undecided) else {**probe.arguments, **told}
 
 
 def _scope(

@@ -30,11 +30,8 @@ def _later(before: tuple[int, int] | None, intent: int, end: int) -> tuple[int, 
 
 def stale(run: Run, tool: str, objects: Iterable[str] | None) -> HashTrieMap[str, Evidence]:
     """What the run has proven, once the tool may change what some of it is about."""
-    evidence = run.evidence
-    for name, held in run.evidence.items():
-        if held.fresh and _covers(held.event, tool) and _concerns(held.event, objects):
-            evidence = evidence.insert(name, replace(held, fresh=False))
-    return evidence
+    touched = _covering(run, tool)
+    return _without(run, (name for name, held in touched if _concerns(held.event, objects)))
 
 
 def doubted(run: Run, attempt: Attempt) -> Run:
@@ -42,10 +39,7 @@ def doubted(run: Run, attempt: Attempt) -> Run:
     intent, end = attempt.intent, attempt.receipt
     if intent.effect is Effect.READ or not intent.objects or end is None:
         return run
-    evidence = run.evidence
-    for name, held in run.evidence.items():
-        if held.fresh and held.event.after < end and _covers(held.event, intent.tool):
-            evidence = evidence.insert(name, replace(held, fresh=False))
+    evidence = _without(run, (name for name, held in _covering(run, intent.tool) if held.event.after < end))
     return run._replace(evidence=evidence, **wrote(run, intent.tool, None, intent=attempt.seq, end=end))
 
 
@@ -57,12 +51,22 @@ def restated(was: Policy, now: Policy) -> tuple[str, ...]:
 
 def withdrawn(run: Run, verifiers: Iterable[str]) -> Run:
     """The run, once what these verifiers had proven counts no more."""
+    return run._replace(evidence=_without(run, verifiers))
+
+
+def _covering(run: Run, tool: str) -> Iterator[tuple[str, Evidence]]:
+    """What the run has proven that the tool may change."""
+    return ((name, held) for name, held in run.evidence.items() if held.fresh and _covers(held.event, tool))
+
+
+def _without(run: Run, verifiers: Iterable[str]) -> HashTrieMap[str, Evidence]:
+    """What the run has proven, once what these verifiers said counts no more."""
     evidence = run.evidence
     for name in verifiers:
         held = evidence.get(name)
         if held is not None:
             evidence = evidence.insert(name, replace(held, fresh=False))
-    return run._replace(evidence=evidence)
+    return evidence
 
 
 def overtaken(run: Run, event: EvidenceRecorded) -> bool:

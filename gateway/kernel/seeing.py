@@ -6,7 +6,7 @@ What a look saw is a value of a known shape (`shape_of`), stored as it is and ju
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from gateway.kernel.conditions import Undecided
+from gateway.kernel.conditions import Kind, Undecided
 from gateway.kernel.noise import Noise, values_in, without
 from gateway.kernel.rules import Rules
 from gateway.kernel.schema import Unenforceable, violations
@@ -56,7 +56,7 @@ def told_by_formulas(way: Way, values: Mapping[str, Any], rules: Rules) -> dict[
         if isinstance(formulas, str):
             found: Any = rules.value("probe", formulas).find(values)
         else:
-            found = _each(formulas, values, rules)
+            found = each_told("probe", formulas, values, rules)
         if isinstance(found, Undecided):
             return found
         told[name] = found
@@ -76,10 +76,13 @@ def _formulas(way: Way) -> Mapping[str, str | Mapping[str, str]]:
             return {}
 
 
-def _each(formulas: Mapping[str, str], values: Mapping[str, Any], rules: Rules) -> dict[str, Any] | Undecided:
+def each_told(
+    kind: Kind, formulas: Mapping[str, str], values: Mapping[str, Any], rules: Rules
+) -> dict[str, Any] | Undecided:
+    """What each of the formulas of that kind tells; the first that cannot be told, if there is one."""
     told: dict[str, Any] = {}
     for name, formula in formulas.items():
-        found = rules.value("probe", formula).find(values)
+        found = rules.value(kind, formula).find(values)
         if isinstance(found, Undecided):
             return found
         told[name] = found

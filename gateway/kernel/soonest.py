@@ -81,9 +81,7 @@ def least(run: Run, rules: Rules) -> float | None:
     if success is None:
         return None
     held = [run.evidence.get(name) for name in success.evidence]
-    proven = frozenset(
-        one.event.verifier for one in held if one is not None and one.fresh and one.event.verdict == "pass"
-    )
+    proven = frozenset(one.event.verifier for one in held if one is not None and one.holds)
 
     def found() -> tuple[float | None]:
         authority = held_by(rules.policy, run.principal, run.delegated) if run.principal is not None else None

@@ -58,7 +58,7 @@ def _verified_success(run: Run, rules: Rules, _now: datetime) -> RunStopped | No
 def proves(held: Evidence, accept: Accept) -> bool:
     """Whether it is a pass, still fresh, and of a kind that the gate accepts."""
     event = held.event
-    if not held.fresh or event.verdict != "pass":
+    if not held.holds:
         return False
     return not (event.self_reported and accept != "self_reported") and not (event.opinion and accept == "independent")
 

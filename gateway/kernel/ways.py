@@ -17,7 +17,7 @@ from gateway.kernel.rules import Rules, held_by
 from gateway.kernel.soonest import facts_of, too_late
 from gateway.model.event_parts import Lack as Lack
 from gateway.model.events import Effect
-from gateway.model.policy import Policy, ProbeCall, ToolRule, Transition, Verifier
+from gateway.model.policy import Policy, ToolRule, Transition
 from gateway.model.run import Run
 from gateway.model.tool import Tool
 
@@ -48,7 +48,7 @@ ASSUMED = Offered({}, complete=False)
 def noted(offered: Offered, policy: Policy) -> dict[str, Any]:
     """What a record says of what was offered: all that policy may ask for."""
     asked = {pattern for one in policy.transitions for pattern in one.tools}
-    asked |= {probe.tool for one in policy.verifiers.values() if (probe := _probe(one)) is not None}
+    asked |= {probe.tool for one in policy.verifiers.values() if (probe := one.probe) is not None}
     mine = {name: tool for name, tool in offered.tools.items() if any(names(pattern, name) for pattern in asked)}
     return {"complete": offered.complete, "tools": {name: [*tool] for name, tool in mine.items()}}
 
@@ -205,9 +205,10 @@ class Ways:
     def unasked(self, name: str) -> Iterator[Lack]:
         """Why the verifier can give no evidence; nothing if it may, or has."""
         held = self._run.evidence.get(name)
-        if held is not None and held.fresh and held.event.verdict == "pass":
+        if held is not None and held.holds:
             return
-        probe, offered, policy = _probe(self._rules.policy.verifiers[name]), self._offered, self._rules.policy
+        offered, policy = self._offered, self._rules.policy
+        probe = policy.verifiers[name].probe
         if probe is None:
             return
         tool = offered.tools.get(probe.tool) if offered is not None else None
@@ -217,10 +218,6 @@ class Ways:
         elif offered is not None and offered.complete and tool is None:
             says = f"no upstream offers `{probe.tool}`, which the verifier `{name}` asks"
             yield Lack(kind="tool", what=probe.tool, rule=name, says=says)
-
-
-def _probe(verifier: Verifier) -> ProbeCall | None:
-    return verifier.probe
 
 
 def _withheld(name: str, rule: str) -> Lack:

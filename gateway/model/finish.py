@@ -32,8 +32,6 @@ class FinishAnswer(Told):
     """By which it is proven."""
     missing: tuple[Missing, ...] = ()
     """What success still needs."""
-    lacking: tuple[str, ...] = ()
-    """What cannot be had, where the run is over as infeasible."""
     budget_left: dict[str, float] = {}
     retry_after_s: float | None = None
     """A verifier is at work, or is not asked again sooner: say it again then."""

@@ -50,6 +50,11 @@ class Evidence:
     fresh: bool = True
     """No covered mutation was intended after, or open at, the start of its probe."""
 
+    @property
+    def holds(self) -> bool:
+        """Whether it is a pass that still counts."""
+        return self.fresh and self.event.verdict == "pass"
+
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
