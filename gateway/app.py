@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gateway.inbound.console import Keys, Links
 from gateway.inbound.mcp import IDLE_S
 from gateway.model.policy import Policy
 from gateway.outbound import otel
@@ -35,6 +36,7 @@ from gateway.runtime.screen import Screen
 from gateway.runtime.sealing import UNSIGNED, Sealer, Sealing
 from gateway.settings import (
     ClientPatience,
+    ConsoleSettings,
     HttpUpstream,
     Settings,
     Timeouts,
@@ -65,6 +67,20 @@ LEDGER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class Reviewing:
+    """How reviewers come in over HTTP."""
+
+    settings: ConsoleSettings
+    keys: Keys
+    url: str
+    """Where they find us: scheme and authority."""
+
+    def links(self, now: Callable[[], float]) -> Links:
+        """Makes links for them."""
+        return Links(self.keys, self.url, now)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """All that a gateway process is made of."""
 
@@ -87,6 +103,8 @@ class Plan:
     """How the ledger's checkpoints are made."""
     places: Mapping[str, Place] = field(default_factory=dict)
     """Where verifiers look, by name."""
+    reviewing: Reviewing | None = None
+    """None where nobody reviews over HTTP."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)
 
@@ -204,6 +222,8 @@ class Gateway:
     """As in `Plan`."""
     stdio: frozenset[str] = frozenset()
     """The upstreams that are reached over stdio."""
+    reviewing: Reviewing | None = None
+    """As in `Plan`."""
 
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
@@ -282,7 +302,13 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
         try:
             async with _engine(plan, ledger, catalogue) as gateway:
                 stdio = frozenset(spec.name for spec in plan.upstreams if isinstance(spec, StdioSpec))
-                yield replace(gateway, traced=flush is not None, session_idle_s=plan.session_idle_s, stdio=stdio)
+                yield replace(
+                    gateway,
+                    traced=flush is not None,
+                    session_idle_s=plan.session_idle_s,
+                    stdio=stdio,
+                    reviewing=plan.reviewing,
+                )
         finally:
             # At the same time: each may take a while, and together they have what is left of 5 s.
             await asyncio.gather(catalogue.close(), otel.stop(flush) if flush is not None else asyncio.sleep(0))

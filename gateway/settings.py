@@ -108,6 +108,23 @@ class ClientPatience:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsoleSettings:
+    """How reviewers come in, at `/console`."""
+
+    enabled: bool = True
+    url: str | None = None
+    """By which browsers reach us; None: the address at which we listen."""
+    roles: tuple[str, ...] = ()
+    """Of the reviewer whose account the gateway runs under, beside `owner`."""
+    revoked: frozenset[str] = frozenset()
+    """Ids of links and tokens that let nobody in any more."""
+    idle_s: float | None = None
+    """After which a session that nobody used is over; None: as is usual."""
+    longest_s: float | None = None
+    """After which every session is over; None: as is usual."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What `counterfoil serve` is told."""
 
@@ -128,6 +145,7 @@ class Settings:
     """How the ledger's checkpoints are made."""
     places: Mapping[str, LookPlace] = field(default_factory=dict)
     """Where verifiers look, by name."""
+    console: ConsoleSettings = ConsoleSettings()
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:

@@ -21,10 +21,10 @@ from gateway.cli.ledgers import LedgerOption, fail
 from gateway.cli.streams import Words, unhurried_stderr
 from gateway.model.policy import NAME_PATTERN
 from gateway.outbound.references import expand
-from gateway.settings import NOT_LOOPBACK, default_ledger_url, is_loopback, load_settings
+from gateway.settings import NOT_LOOPBACK, ConsoleSettings, default_ledger_url, is_loopback, load_settings
 
 if TYPE_CHECKING:
-    from gateway.app import Gateway, Plan
+    from gateway.app import Gateway, Plan, Reviewing
     from gateway.model.policy import Policy
     from gateway.outbound.looks import Place
     from gateway.outbound.upstream.spec import Spec
@@ -60,7 +60,7 @@ def wrap(
     ] = None,
 ) -> None:
     """Put a gateway in front of one MCP server. Its tools keep their names."""
-    from gateway.app import Plan  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.app import Plan, run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
     places = places_of(place)
     chosen, source = policy_at(policy, places)
@@ -79,8 +79,11 @@ def wrap(
         _run(replace(plan, sole=True), _over_stdio)
         return
     listening = _listen(*_address(listen))
-
-    _run(plan, partial(_over_http, listening=listening, key=None))
+    try:
+        reviewing = _reviewing(ConsoleSettings(), run_key_of(None), listening)
+    except (OSError, ValueError) as error:
+        fail(str(error))
+    _run(replace(plan, reviewing=reviewing), partial(_over_http, listening=listening, key=None))
 
 
 def serve(
@@ -95,15 +98,15 @@ def serve(
     try:
         settings = load_settings(config)
         plan = plan_of(settings)
-        key = None if stdio else run_key_of(config)
+        key = b"" if stdio else run_key_of(config)
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     if stdio:
         _run(replace(plan, sole=True), _over_stdio)
         return
     listening = _listen(settings.listen.host, settings.listen.port)
-
-    _run(plan, partial(_over_http, listening=listening, key=key))
+    reviewing = _reviewing(settings.console, key, listening)
+    _run(replace(plan, reviewing=reviewing), partial(_over_http, listening=listening, key=key))
 
 
 async def _over_stdio(gateway: "Gateway") -> None:
@@ -114,10 +117,22 @@ async def _over_stdio(gateway: "Gateway") -> None:
 
 
 async def _over_http(gateway: "Gateway", listening: socket.socket, key: bytes | None) -> None:
-    from gateway.serving import over_http  # noqa: PLC0415 - loaded by now
+    from gateway.inbound.console import local_reviewer  # noqa: PLC0415 - loaded by now
+    from gateway.serving import over_http  # noqa: PLC0415
 
     _say(f"listening at http://{_shown(listening)}/mcp")
+    if gateway.reviewing is not None:
+        reviewer = local_reviewer(gateway.reviewing.settings.roles)
+        _say(f"reviewers: {gateway.reviewing.links(gateway.book.clock.now).link_for(reviewer)}, once, for 15 minutes")
     await over_http(gateway, listening, key)
+
+
+def _reviewing(told: ConsoleSettings, key: bytes, listening: socket.socket) -> "Reviewing | None":
+    """How reviewers come in at this address."""
+    from gateway.app import Reviewing  # noqa: PLC0415 - loaded by now
+    from gateway.inbound.console import Keys  # noqa: PLC0415
+
+    return Reviewing(told, Keys.of(key), told.url or f"http://{_shown(listening)}") if told.enabled else None
 
 
 def spec_of(target: list[str]) -> "Spec":
