@@ -98,31 +98,18 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
 
 
 def _console(gateway: Gateway, reviewing: Reviewing) -> ASGIApp:
-    told, names = reviewing.settings, _Names()
+    told, ledger = reviewing.settings, gateway.book.ledger
     access = Access(
         keys=reviewing.keys,
         now=gateway.book.clock.now,
-        once=names.once,
-        said=names.said,
+        once=ledger.once,
+        said=ledger.said,
         url=reviewing.url,
         idle_s=IDLE_S if told.idle_s is None else told.idle_s,
         longest_s=LONGEST_S if told.longest_s is None else told.longest_s,
         revoked=told.revoked,
     )
     return console_app(None, access, pages=(), api=())
-
-
-class _Names:
-    def __init__(self) -> None:
-        self._names: set[str] = set()
-
-    async def once(self, name: str, _until: float) -> bool:
-        new = name not in self._names
-        self._names.add(name)
-        return new
-
-    async def said(self, name: str) -> bool:
-        return name in self._names
 
 
 def _beside(door: ASGIApp, console: ASGIApp) -> ASGIApp:

@@ -23,6 +23,8 @@ from gateway.model.record import Record
 from gateway.outbound.ledger import file
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
 from gateway.outbound.ledger.chain import (
+    FORGET,
+    KEPT_S,
     ROOM,
     UNOPENED,
     Entry,
@@ -70,6 +72,13 @@ DELETE FROM accounts WHERE (account, unit) IN (
 
 _ACCOUNTS = """
 SELECT account, unit, level, until FROM accounts WHERE (account, unit) > (?, ?) ORDER BY account, unit LIMIT ?"""
+
+_SAY = "INSERT INTO said (name, until) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+_SAID = "SELECT 1 FROM said WHERE name = ?"
+_UNSAY = """
+DELETE FROM said WHERE name IN (
+    SELECT name FROM said INDEXED BY said_end WHERE until <= ? ORDER BY until LIMIT ?
+)"""
 
 _READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
 _PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
@@ -197,6 +206,14 @@ class SqliteLedger:
     async def touch(self, *, store: bool) -> None:
         """As `Ledger.touch`. Without `store` a transaction is begun and ended, and nothing reaches the disk."""
         await self._writer.run(_store if store else _nothing)
+
+    async def once(self, name: str, until: float) -> bool:
+        """As `Ledger.once`."""
+        return storable((name,)) and await self._writer.run(partial(_once, name, until))
+
+    async def said(self, name: str) -> bool:
+        """As `Ledger.said`."""
+        return bool([*await self._rows(_SAID, name)])
 
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""
@@ -356,6 +373,11 @@ def _track(tracked: Tracked, db: sqlite3.Connection) -> None:
 
 def _store(db: sqlite3.Connection) -> None:
     db.execute(_TOUCH, (bytes(ROOM),))
+
+
+def _once(name: str, until: float, db: sqlite3.Connection) -> bool:
+    db.execute(_UNSAY, (time.time() - KEPT_S, FORGET))
+    return db.execute(_SAY, (name, until)).rowcount == 1
 
 
 def _nothing(_: sqlite3.Connection) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
-from gateway.outbound.ledger.chain import ROOM, decoded, entries, intact, storable
+from gateway.outbound.ledger.chain import FORGET, KEPT_S, ROOM, decoded, entries, intact, storable
 from gateway.outbound.ledger.postgres.address import Address, parse
 from gateway.outbound.ledger.postgres.connections import Connection, Line, Patience, connect, open_pool
 from gateway.outbound.ledger.postgres.faults import WORLD, lost, unavailable
@@ -138,6 +138,14 @@ class PostgresLedger:
             await self._change(self._sql.store, secrets.token_bytes(ROOM))
         else:
             await self._change(self._sql.touch)
+
+    async def once(self, name: str, until: float) -> bool:
+        """As `Ledger.once`."""
+        return await self._change(self._sql.once, name, until, KEPT_S, FORGET) == 1
+
+    async def said(self, name: str) -> bool:
+        """As `Ledger.said`."""
+        return bool(await self._rows(self._sql.said, name))
 
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""
