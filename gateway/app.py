@@ -16,6 +16,7 @@ from gateway.inbound.mcp import IDLE_S
 from gateway.model.policy import Policy
 from gateway.outbound import otel
 from gateway.outbound.clock import SystemClock, clock_of
+from gateway.outbound.console_entries import unfit_url
 from gateway.outbound.ids import id_maker
 from gateway.outbound.key_file import run_key
 from gateway.outbound.ledger import open_ledger
@@ -38,6 +39,7 @@ from gateway.settings import (
     ClientPatience,
     ConsoleSettings,
     HttpUpstream,
+    Listen,
     Settings,
     Timeouts,
     Upstream,
@@ -197,6 +199,26 @@ def run_key_of(config: Path | None) -> bytes:
     if told is not None:
         return told.get_secret_value().encode()
     return run_key(default_ledger_path().with_name("run-tokens.key"))
+
+
+def links_of(config: Path | None, url: str | None) -> Links:
+    """What makes links to the console of the gateway that the configuration describes, or which is at that address.
+
+    Raises: ValueError, OSError.
+    """
+    settings = load_settings(config) if config is not None else None
+    if settings is not None and not settings.console.enabled:
+        raise ValueError("the console is switched off in that file: `console: {enabled: false}`")
+    told = url or (settings.console.url if settings is not None else None)
+    if url is not None and unfit_url(url) is not None:
+        raise ValueError(f"`{url}`: {unfit_url(url)}")
+    if told is None:
+        listen = settings.listen if settings is not None else Listen()
+        if not listen.port:
+            raise ValueError("the gateway listens at any free port: say with `--url` where it is")
+        host = f"[{listen.host}]" if ":" in listen.host else listen.host
+        told = f"http://{'127.0.0.1' if host == 'localhost' else host}:{listen.port}"
+    return Links(Keys.of(run_key_of(config)), told.rstrip("/"), SystemClock().now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 
@@ -15,8 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.app import MAKE_ID, Gateway, Reviewing
 from gateway.inbound.console import Access, console_app, is_console
+from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
 from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
+from gateway.outbound.oidc import Flow, Provider
 from gateway.runtime import trace
 
 GRACE_S = 1
@@ -107,9 +109,15 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> ASGIApp:
         url=reviewing.url,
         idle_s=IDLE_S if told.idle_s is None else told.idle_s,
         longest_s=LONGEST_S if told.longest_s is None else told.longest_s,
+        oidc=_flow(reviewing, gateway.book.clock.monotonic),
         revoked=told.revoked,
     )
     return console_app(None, access, pages=(), api=())
+
+
+def _flow(reviewing: Reviewing, monotonic: Callable[[], float]) -> Flow | None:
+    told = reviewing.settings.oidc
+    return None if told is None else Flow(Provider(told, monotonic), f"{reviewing.url}{ROOT}{CALLBACK}")
 
 
 def _beside(door: ASGIApp, console: ASGIApp) -> ASGIApp:

@@ -122,7 +122,7 @@ async def _over_http(gateway: "Gateway", listening: socket.socket, key: bytes | 
 
     _say(f"listening at http://{_shown(listening)}/mcp")
     if gateway.reviewing is not None:
-        reviewer = local_reviewer(gateway.reviewing.settings.roles)
+        reviewer = local_reviewer(gateway.reviewing.settings.local_roles)
         _say(f"reviewers: {gateway.reviewing.links(gateway.book.clock.now).link_for(reviewer)}, once, for 15 minutes")
     await over_http(gateway, listening, key)
 

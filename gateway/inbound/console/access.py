@@ -10,13 +10,14 @@ from gateway.inbound.console.keys import Keys
 from gateway.inbound.console.paths import ENTER, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S, Sealed, Sessions
 from gateway.model.review import Reviewer
+from gateway.outbound.oidc import Flow
 from gateway.outbound.system_account import system_account
 
 LINK_S = 15 * 60.0
 """How long a link that is printed is good for."""
 
 
-def local_reviewer(roles: Iterable[str] = ()) -> Reviewer:
+def local_reviewer(roles: Iterable[str] = (), approval: str | None = None) -> Reviewer:
     """The person whose account this process runs under, as the commands know them."""
     return Reviewer(
         tenant="local",
@@ -24,6 +25,7 @@ def local_reviewer(roles: Iterable[str] = ()) -> Reviewer:
         roles=frozenset({"owner", *roles}),
         via="local",
         everywhere=True,
+        approval=approval,
     )
 
 
@@ -56,6 +58,8 @@ class Access:
     """As in `Links`; it may be what a proxy in front of us is called."""
     idle_s: float = IDLE_S
     longest_s: float = LONGEST_S
+    oidc: Flow | None = None
+    """Where people may sign in, if anywhere."""
     revoked: frozenset[str] = field(default_factory=frozenset)
     """Ids of links and tokens that let nobody in any more."""
 

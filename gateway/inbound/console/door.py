@@ -17,7 +17,7 @@ from gateway.inbound.console.credentials import BadCredential, is_for_agents
 from gateway.inbound.console.fetched import SAFE, check_host, check_own_page, check_sender
 from gateway.inbound.console.headers import guarded
 from gateway.inbound.console.paths import OPEN, ROOT
-from gateway.inbound.console.refusals import Refusal, Words
+from gateway.inbound.console.refusals import LEDGER_GONE, Refusal, Words
 from gateway.inbound.console.sessions import Session
 from gateway.inbound.console.visitor import VISITOR, Visitor
 from gateway.inbound.mcp.door import Turned, read_head
@@ -53,7 +53,8 @@ class Door:
             headers = _head(scope)
             renewed, receive = await self._let_in(inside, headers, receive)
         except Refusal as refusal:
-            said = self._words.response(refusal, Headers(scope=scope))
+            wanted = inside["path"] if scope["method"] in SAFE else ROOT
+            said = self._words.response(refusal, Headers(scope=scope), wanted)
             await said(scope, receive, guarded(send))
             return
         await self._app(inside, receive, guarded(send, renewed))
@@ -96,11 +97,13 @@ class Door:
         session = None if text is None else self._access.sessions.read(text, self._access.now())
         if session is None:
             raise _unknown("nobody is signed in here" if text is None else "your session is over")
+        if session.link in self._access.revoked:
+            raise _unknown("the link by which you came has been revoked")
         try:
             if await self._access.said(ended(session)):
                 raise _unknown("you have signed out")
         except LedgerUnavailable:
-            raise Refusal(503, "the ledger cannot be asked now", "try again in a moment") from None
+            raise LEDGER_GONE from None
         return Visitor(session.reviewer, session)
 
     # --- is it meant? -----------------------------------------------------------------------------------------------

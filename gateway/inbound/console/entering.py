@@ -1,8 +1,9 @@
 """The door's own pages: coming in by a link, and leaving."""
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from html import escape
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
@@ -13,13 +14,17 @@ from gateway.inbound.console.access import Access
 from gateway.inbound.console.cookies import cookie
 from gateway.inbound.console.credentials import BadCredential, Credential
 from gateway.inbound.console.door import ended
-from gateway.inbound.console.paths import ENTER, LEAVE, ROOT, STYLE, question
-from gateway.inbound.console.refusals import Refusal, Words, page
-from gateway.inbound.console.sessions import begun
+from gateway.inbound.console.letting_in import let_in
+from gateway.inbound.console.paths import CALLBACK, ENTER, LEAVE, LOGIN, ROOT, STYLE, question
+from gateway.inbound.console.refusals import LEDGER_GONE, Refusal, Words, page
+from gateway.inbound.console.signing_in import back, gone
 from gateway.inbound.console.visitor import visitor_of
 from gateway.ports import LedgerUnavailable
 
 ANOTHER = "ask for another link: `counterfoil console` on the gateway's machine prints one"
+
+
+_Answering: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def door_routes(access: Access, words: Words, style: str) -> list[Route]:
@@ -27,35 +32,40 @@ def door_routes(access: Access, words: Words, style: str) -> list[Route]:
 
     async def offer(request: Request) -> Response:
         """The link is looked at, and nothing else: mail scanners and previews of chats follow links too."""
-        return await answered(request, _offered(access, request.query_params.get("ticket", "")))
+        return await _offered(access, request.query_params.get("ticket", ""))
 
     async def enter(request: Request) -> Response:
         """The link is used up."""
-        return await answered(request, _entered(access, await _ticket_of(request)))
+        return await _entered(access, await _ticket_of(request))
 
     async def leave(request: Request) -> Response:
         """The session has ended, at every gateway."""
-        return await answered(request, _left(access, request))
+        return await _left(access, request)
 
     async def styled(_: Request) -> Response:
         return Response(style, media_type="text/css")
 
-    async def answered(request: Request, making: Coroutine[Any, Any, Response]) -> Response:
+    routes = [("GET", ENTER, offer), ("POST", ENTER, enter), ("POST", LEAVE, leave), ("GET", STYLE, styled)]
+    if access.oidc is not None:
+        routes += [
+            ("GET", LOGIN, partial(gone, access, access.oidc)),
+            ("GET", CALLBACK, partial(back, access, access.oidc)),
+        ]
+    return [Route(path, _answered(making, words), methods=[method]) for method, path, making in routes]
+
+
+def _answered(making: _Answering, words: Words) -> _Answering:
+    """With a page for each refusal."""
+
+    async def answering(request: Request) -> Response:
         try:
-            return await making
+            return await making(request)
         except Refusal as refusal:
             return words.response(refusal, request.headers)
         except LedgerUnavailable:
-            return words.response(
-                Refusal(503, "the ledger cannot be asked now", "try again in a moment"), request.headers
-            )
+            return words.response(LEDGER_GONE, request.headers)
 
-    return [
-        Route(ENTER, offer, methods=["GET"]),
-        Route(ENTER, enter, methods=["POST"]),
-        Route(LEAVE, leave, methods=["POST"]),
-        Route(STYLE, styled, methods=["GET"]),
-    ]
+    return answering
 
 
 async def _ticket_of(request: Request) -> str:
@@ -97,13 +107,8 @@ async def _entered(access: Access, ticket: str) -> Response:
     found = _valid(access, ticket)
     if not await access.once(_name(found), found.expires_at):
         raise _used()
-    sessions, now = access.sessions, access.now()
-    session = begun(found.reviewer, now, found.id)
-    answer = RedirectResponse(question(found.reviewer.approval) if found.reviewer.approval else f"{ROOT}/", 303)
-    answer.headers.append(
-        "set-cookie", cookie(access, "session").written(sessions.written(session), sessions.left_s(session, now))
-    )
-    return answer
+    asked = found.reviewer.approval
+    return let_in(access, found.reviewer, f"{ROOT}/" if asked is None else question(asked), link=found.id)
 
 
 async def _left(access: Access, request: Request) -> Response:

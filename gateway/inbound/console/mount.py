@@ -20,7 +20,7 @@ def console_app(desk: Any, access: Access, *, pages: Sequence[BaseRoute], api: S
 
     Each of their requests has a reviewer (`reviewer_of`), and reaches the desk by `desk_of`.
     """
-    words = Words(oidc=False)
+    words = Words(oidc=access.oidc is not None)
     style = files("gateway.inbound.console").joinpath("door.css").read_text()
     app = Starlette(routes=[*door_routes(access, words, style), *api, *pages])
     app.state.desk = desk

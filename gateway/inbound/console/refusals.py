@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
+from urllib.parse import quote
 
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -22,6 +23,9 @@ class Refusal(Exception):
         self.headers = dict(headers or {})
 
 
+LEDGER_GONE = Refusal(503, "the ledger cannot be asked now", "try again in a moment")
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """Says refusals."""
@@ -29,12 +33,13 @@ class Words:
     oidc: bool = field(default=False)
     """Whether people may sign in elsewhere."""
 
-    def response(self, refusal: Refusal, headers: Headers) -> Response:
-        """As whoever asks can read it."""
+    def response(self, refusal: Refusal, headers: Headers, wanted: str = f"{ROOT}/") -> Response:
+        """As whoever asks can read it; `wanted` is the page that they asked for."""
         if wants_json(headers):
             said = {"error": refusal.why, **({"next": refusal.how} if refusal.how else {})}
             return JSONResponse(said, refusal.status, headers=refusal.headers)
-        more = f'<p><a class="button" href="{ROOT}{LOGIN}">Sign in</a></p>' if self._offers(refusal) else ""
+        there = f"{ROOT}{LOGIN}?to={quote(wanted)}"
+        more = f'<p><a class="button" href="{escape(there)}">Sign in</a></p>' if self._offers(refusal) else ""
         body = f"<h1>{escape(_capital(refusal.why))}</h1><p>{_marked(refusal.how)}</p>{more}"
         return HTMLResponse(page(_capital(refusal.why), body), refusal.status, headers=refusal.headers)
 
