@@ -68,24 +68,6 @@ def verify(key: bytes, use: Use, text: str, *, now: float) -> Credential:
     return Credential(claims["jti"], reviewer, float(expires_at))
 
 
-def is_for_reviewers(text: str) -> bool:
-    """Whether it says of itself that it is a reviewer's; nothing is verified."""
-    return _type_of(text) in {_name("console"), _name("reviewer")}
-
-
-def is_for_agents(text: str) -> bool:
-    """Whether it says of itself that it is a run token; nothing is verified."""
-    return _type_of(text) == "counterfoil-run"
-
-
-def _type_of(text: str) -> str | None:
-    try:
-        kind = jwt.get_unverified_header(text).get("typ") if len(text) <= MAX_CHARS else None
-    except jwt.PyJWTError:
-        return None
-    return kind if isinstance(kind, str) else None
-
-
 def _reviewer(claims: dict[str, Any], use: Use) -> Reviewer | None:
     names = [claims[name] for name in ("tenant", "sub", "jti")]
     roles, approval = claims["roles"], claims.get("approval")

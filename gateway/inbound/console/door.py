@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.inbound.console.access import Access
 from gateway.inbound.console.bodies import field_of, read_body, replayed
 from gateway.inbound.console.cookies import Cookie, cookie
-from gateway.inbound.console.credentials import BadCredential, is_for_agents
+from gateway.inbound.console.credentials import BadCredential
 from gateway.inbound.console.fetched import SAFE, check_host, check_own_page, check_sender
 from gateway.inbound.console.headers import guarded
 from gateway.inbound.console.paths import OPEN, ROOT
@@ -22,6 +22,8 @@ from gateway.inbound.console.sessions import Session
 from gateway.inbound.console.visitor import VISITOR, Visitor
 from gateway.inbound.mcp.door import Turned, read_head
 from gateway.inbound.mcp.identity import RUN_HEADER
+from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
+from gateway.inbound.mcp.tokens import type_of
 from gateway.ports import LedgerUnavailable
 
 CSRF_FIELD = "csrf"
@@ -147,7 +149,7 @@ def _check_no_agent(headers: Mapping[str, str]) -> None:
     """
     shown = headers.get("authorization")
     session = "mcp-session-id" in headers and shown is None
-    if session or RUN_HEADER.lower() in headers or is_for_agents(_bearer(shown or "")):
+    if session or RUN_HEADER.lower() in headers or type_of(_bearer(shown or "")) == RUN_TOKEN:
         raise Refusal(403, AGENTS, HOW_IN)
 
 
