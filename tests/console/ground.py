@@ -100,9 +100,9 @@ class Standing:
         return browser
 
 
-def standing(ledger: Ledger, **more: Any) -> Standing:
+def standing(ledger: Ledger, clock: world.ToldClock | None = None, **more: Any) -> Standing:
     """The console of a gateway with that ledger."""
-    clock = world.ToldClock()
+    clock = clock or world.ToldClock()
     access = replace(Access(keys=KEYS, now=clock.now, once=ledger.once, said=ledger.said, url=URL), **more)
     decided: list[tuple[str, str]] = []
     pages = [Route("/", home), Route("/decide", decide, methods=["POST"])]

@@ -56,7 +56,7 @@ def verify(token: str, key: jwt.PyJWK, told: OidcSettings, *, nonce: str, now: f
         raise NotLetIn("the ID token is meant for somebody else") from None
     except jwt.InvalidIssuerError:
         raise NotLetIn("the ID token is from another provider") from None
-    except jwt.InvalidSignatureError:
+    except (jwt.InvalidSignatureError, jwt.InvalidAlgorithmError):
         raise NotLetIn("the ID token was not signed by the provider") from None
     except jwt.PyJWTError:
         raise NotLetIn("the ID token lacks what is needed, or is malformed") from None
