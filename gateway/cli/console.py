@@ -33,8 +33,8 @@ def console(
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     if reviewer is None:
-        by = local_reviewer((*local_roles, *(role or ())), approval)
+        by = local_reviewer((*local_roles, *(role or ())))
     else:
-        by = Reviewer(tenant=tenant, id=reviewer, roles=frozenset(role or ()), via="link", approval=approval)
+        by = Reviewer(tenant=tenant, id=reviewer, roles=frozenset(role or ()), via="link")
     typer.echo(f"for {by.id}, once, for {minutes:g} minutes", err=True)
-    typer.echo(links.link_for(by, minutes * 60))
+    typer.echo(links.link_for(by, approval, minutes * 60))

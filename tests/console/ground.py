@@ -86,7 +86,7 @@ class Standing:
 
     def link(self, reviewer: Reviewer = ANNA, lives_s: float = 900) -> str:
         """A link for them, as the gateway's own commands make it."""
-        return Links(KEYS, self.access.url, self.clock.now).link_for(reviewer, lives_s)
+        return Links(KEYS, self.access.url, self.clock.now).link_for(reviewer, lives_s=lives_s)
 
     def browser(self, url: str | None = None, **more: Any) -> Browser:
         """A new one, which knows the console by that address."""
