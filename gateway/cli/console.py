@@ -23,9 +23,9 @@ def console(
     minutes: Annotated[float, typer.Option(min=1, max=7 * 24 * 60, help="How long the link is good for.")] = 15,
 ) -> None:
     """Print a link that lets one reviewer in, once. Whoever opens it first is that reviewer."""
-    from gateway.app import links_of  # noqa: PLC0415 - brings `mcp`, which costs a second
     from gateway.inbound.console import local_reviewer  # noqa: PLC0415
     from gateway.model.review import Reviewer  # noqa: PLC0415
+    from gateway.reviewing import links_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
     try:
         links = links_of(config, url)

@@ -33,9 +33,9 @@ def configured(folder: Path, **more: object) -> Path:
     return config
 
 
-def said(*args: str, code: int = 0, **env: str) -> tuple[str, str]:
+def said(*args: str, code: int = 0, state: Path | None = None) -> tuple[str, str]:
     """What the command prints, and what it says beside that."""
-    ended = CliRunner().invoke(app, args, env=env)
+    ended = CliRunner().invoke(app, args, env={} if state is None else {"XDG_STATE_HOME": str(state)})
     assert ended.exit_code == code, ended.output
     return ended.stdout.strip(), ended.stderr
 
@@ -85,14 +85,16 @@ async def test_serve_prints_a_link_and_the_commands_make_more_and_tokens(tmp_pat
 async def test_wrap_lets_its_own_user_in_and_a_console_can_be_switched_off(
     time_server: list[str], tmp_path: Path
 ) -> None:
-    state = {"XDG_STATE_HOME": str(tmp_path)}
     own = ("wrap", *ledger_of(tmp_path), "--listen", "127.0.0.1:0", "--", *time_server)
     off = configured(tmp_path, enabled=False)
-    async with counterfoil(*own, **state) as wrapped, counterfoil("serve", "-c", str(off)) as without:
+    async with (
+        counterfoil(*own, XDG_STATE_HOME=str(tmp_path)) as wrapped,
+        counterfoil("serve", "-c", str(off)) as without,
+    ):
         async with httpx2.AsyncClient() as browser:
             link = await wrapped.hear(r"reviewers: (\S+), once")
             assert await pressed(browser, link) == 303
-            more, _ = said("console", "--url", link.partition("/console")[0], **state)
+            more, _ = said("console", "--url", link.partition("/console")[0], state=tmp_path)
             assert await pressed(browser, more) == 303
             url = await without.hear(r"listening at (http://\S+)/mcp")
             assert (await browser.get(f"{url}/console")).status_code == 404
@@ -110,7 +112,7 @@ async def test_wrap_lets_its_own_user_in_and_a_console_can_be_switched_off(
     ],
 )
 def test_what_cannot_be_made_is_said_in_one_line(args: tuple[str, ...], says: str, tmp_path: Path) -> None:
-    told, beside = said(*args, code=2, XDG_STATE_HOME=str(tmp_path))
+    told, beside = said(*args, code=2, state=tmp_path)
     assert (told, says in beside, "Traceback" in beside) == ("", True, False)
 
 

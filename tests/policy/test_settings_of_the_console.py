@@ -84,7 +84,10 @@ WHERE = "`https://` and a host is wanted, and no path; `http://` only on this ma
         ("console: {url: 'https://review.example/console'}", [f"1:16: console.url: {WHERE}"]),
         ("console: {url: 'https://me:pw@review.example'}", [f"1:16: console.url: {WHERE}"]),
         ("console: {enabled: 1}", ["1:20: console.enabled: `true` or `false` is wanted, not the number `1`"]),
-        ("console: {local_role: [x]}", ["1:11: console.local_role: no key `local_role` is known here (did you mean `local_roles`?)"]),
+        (
+            "console: {local_role: [x]}",
+            ["1:11: console.local_role: no key `local_role` is known here (did you mean `local_roles`?)"],
+        ),
         (
             "console: {sessions: {idle_s: 1}}",
             ["1:30: console.sessions.idle_s: a number of at least 60 is wanted"],
