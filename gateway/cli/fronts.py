@@ -82,9 +82,13 @@ def wrap(
         return
     listening = _listen(*_address(listen))
     try:
-        reviewing = _reviewing(ConsoleSettings(), run_key_of(None), listening)
-    except (OSError, ValueError) as error:
+        console_key = run_key_of(None)
+    except OSError as error:  # there need be no place for one: then only the link below lets anybody in
+        console_key = os.urandom(32)
+        _say(f"`counterfoil console` makes no links for this gateway, whose key is not kept: {error}")
+    except ValueError as error:
         fail(str(error))
+    reviewing = _reviewing(ConsoleSettings(), console_key, listening)
     _run(replace(plan, reviewing=reviewing), partial(_over_http, listening=listening, key=None))
 
 
