@@ -28,6 +28,7 @@ from gateway.reload import Reload, Source, default_of, first, load_from
 from gateway.reviewing import Reviewing
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
+from gateway.runtime.desk import Desk
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, Trouble, condition_trouble, keyless, surprises, unfit
 from gateway.runtime.recover import Recovery
@@ -183,6 +184,8 @@ class Gateway:
     screen: Screen
     recovery: Recovery
     sealer: Sealer
+    desk: Desk
+    """The people's side."""
     clock_ahead_s: float = 0.0
     """How far the ledger's time was before its clock at the start."""
     signed: bool = False
@@ -307,12 +310,14 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     reload = Reload(plan.source, book.policies, clock, replaced)
     recovery = Recovery(book, engine, catalogue)
     sealer = Sealer(ledger, clock, plan.sealing)
+    desk = Desk(book)
     keepers = [
         asyncio.ensure_future(kept("the ledger's clock", partial(clock.keep, ledger), clock)),
         asyncio.ensure_future(kept("sealing", sealer.keep, clock)),
         asyncio.ensure_future(kept("taking changed policies", reload.keep, clock)),
         asyncio.ensure_future(kept("renewing leases", engine.carrier.keep_leases, clock)),
         asyncio.ensure_future(kept("recovery", recovery.keep, clock)),
+        asyncio.ensure_future(kept("questions that nobody answers", desk.keep, clock)),
         asyncio.ensure_future(kept("looking after the ledger", partial(book.health.keep, ledger), clock)),
     ]
     try:
@@ -326,6 +331,7 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
             screen,
             recovery,
             sealer,
+            desk,
             clock_ahead_s=clock.ahead_s,
             signed=signed,
         )

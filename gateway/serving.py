@@ -113,7 +113,7 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> ASGIApp:
         oidc=_flow(reviewing, gateway.book.clock.monotonic),
         revoked=told.revoked,
     )
-    return console_app(None, access, pages=(), api=())
+    return console_app(gateway.desk, access, pages=(), api=())
 
 
 def _flow(reviewing: Reviewing, monotonic: Callable[[], float]) -> Flow | None:

@@ -12,11 +12,12 @@ from rich.text import Text
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
 from gateway.cli.packets import found, print_one
 from gateway.cli.plain import GONE, ago, cut, plain_table, visible
-from gateway.kernel.approve import NotAwaiting, answer, pending
+from gateway.kernel.approve import answer, pending
 from gateway.kernel.packet import standing
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.events import ApprovalRequested
 from gateway.model.record import Record, utc
+from gateway.model.review import Answer, Refused
 from gateway.model.run import Run
 from gateway.ports import Ledger, UnreadableRecord
 from gateway.runtime.book import Book
@@ -94,13 +95,9 @@ def _decide(approval: str, url: str | None, reason: str, roles: Sequence[str], *
         written: Book = await book(ledger)
         seen = run.approvals[approval].action
         try:
-            await written.say(
-                run.id,
-                lambda state, _rules, now: [
-                    answer(state, approval, seen, approve=agree, by=reviewer(roles), reason=reason, now=now)
-                ],
-            )
-        except NotAwaiting as error:
+            said = Answer(approval, seen, "approved" if agree else "rejected", reason)
+            await written.say(run.id, lambda state, _rules, now: [answer(state, said, reviewer(roles), now)])
+        except Refused as error:
             return str(error)
         return row
 

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn, TypeVar
 import typer
 from rich.console import Console
 
-from gateway.model.events import Who
+from gateway.model.review import Reviewer
 from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.ledger import open_ledger, path_of
@@ -72,9 +72,9 @@ async def book(ledger: Ledger) -> Book:
     return Book(ledger, Policies(ledger, {}, ""), await clock_of(ledger, SystemClock()), options)
 
 
-def reviewer(roles: Sequence[str] = ()) -> Who:
+def reviewer(roles: Sequence[str] = ()) -> Reviewer:
     """The person at this terminal, by the account of the operating system, in the roles that they state.
 
     Whoever can write the ledger can say anything in it; a role that is stated here is recorded, not proven.
     """
-    return Who(tenant="local", id=f"local:{system_account()}", roles=("owner", *roles))
+    return Reviewer("local", f"local:{system_account()}", frozenset(("owner", *roles)), via="cli", everywhere=True)

@@ -9,11 +9,11 @@ from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
 from gateway.cli.plain import GONE, visible
-from gateway.kernel.approve import NotAwaiting
 from gateway.kernel.approve import resolve as judged
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import canonical
 from gateway.model.events import Event
+from gateway.model.review import Refused
 from gateway.model.run import Run
 from gateway.ports import Ledger
 from gateway.runtime.explain import stored_in
@@ -36,14 +36,16 @@ def resolve(
 
     async def work(opened: Ledger) -> str | None:
         def step(run: Run, _rules: Rules, now: datetime) -> Sequence[Event]:
-            return judged(run, attempt, happened=found, by=reviewer(), reason=reason, now=now)
+            return judged(
+                run, attempt, what="happened" if found else "did_not_happen", by=reviewer().who, reason=reason, now=now
+            )
 
         run_id = attempt.rpartition(".")[0]
         if not run_id or not await opened.read(run_id):
             return f"no attempt `{attempt}` is in this ledger; `counterfoil runs` shows which runs have unsettled ones"
         try:
             run = await (await book(opened)).say(run_id, step)
-        except NotAwaiting as error:
+        except Refused as error:
             return str(error)
         intent = run.attempts[attempt].intent
         arguments = await stored_in(opened, intent.arguments)

@@ -13,6 +13,7 @@ from gateway.model.account import Posting
 from gateway.model.alike import alike
 from gateway.model.canonical import digest, dump
 from gateway.model.events import (
+    ApprovalDecided,
     ApprovalRequested,
     AttemptRefuted,
     AttemptUnsent,
@@ -77,7 +78,7 @@ def accounts_for(policy: Policy, tool: Registered) -> tuple[Shared, ...]:
 
 def account_of(shared: Shared, proposal: Proposal, tool: Registered, workflow: str, salt: bytes, now: datetime) -> str:
     """The key of the account that the proposal falls under, in the window that is now."""
-    asked = (proposal.principal.tenant, proposal.principal.id, _window(shared.about.window, now))
+    asked = (proposal.principal.tenant, proposal.principal.id, window_of(shared.about.window, now))
     if shared.by_argument:
         return _account_of(shared, proposal, tool, workflow, salt, asked[2])
     return once(shared.keys, asked, lambda: _account_of(shared, proposal, tool, workflow, salt, asked[2]), MAX_KEPT)
@@ -134,7 +135,8 @@ _LENGTHS: Mapping[Window, int] = {"minute": 16, "hour": 13, "day": 10, "month": 
 """Characters of a time, as ISO 8601 writes it, that tell one window from the next."""
 
 
-def _window(window: Window, now: datetime) -> str:
+def window_of(window: Window, now: datetime) -> str:
+    """Its name: the same for all times within it."""
     return now.astimezone(UTC).isoformat()[: _LENGTHS[window]] or window
 
 
@@ -194,7 +196,7 @@ def shown(unit: str, amount: int) -> float | int:
 def postings(run: Run, event: Event) -> Iterator[Posting]:
     """What an event takes from accounts, or gives back to them; `run` is as it was before the event."""
     match event:
-        case IntentRecorded() | ApprovalRequested():
+        case IntentRecorded() | ApprovalRequested() | ApprovalDecided():
             yield from (_posting(one, one.amount, one.limit) for one in event.accounts if one.amount)
         case AttemptUnsent() | AttemptRefuted():
             yield from (_posting(one, -one.amount, None) for one in _reserved(run, event.attempt) if one.amount)

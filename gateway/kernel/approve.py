@@ -1,30 +1,48 @@
 """(run, a reviewer's answer, now) -> event. An approval is for one exact action and runs nothing."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import assert_never
 
-from gateway.kernel.verify import received
-from gateway.model.canonical import Digest, digest
-from gateway.model.events import ApprovalDecided, AttemptRefuted, Event, ReceiptRecorded, Who
+from gateway.kernel.accounts import until, window_of
+from gateway.kernel.asking import escalated
+from gateway.kernel.owing import is_set_aside
+from gateway.kernel.verify import edge_taken, received
+from gateway.model.approval import Approval
+from gateway.model.asked import Granted
+from gateway.model.canonical import Digest, digest, dump
+from gateway.model.events import (
+    ApprovalDecided,
+    ApprovalWithdrawn,
+    AttemptRefuted,
+    CompensationOwed,
+    EscalationAcknowledged,
+    Event,
+    Outcome,
+    ReceiptRecorded,
+    Reservation,
+    RunStopped,
+    Who,
+)
 from gateway.model.proposal import Proposal
-from gateway.model.run import Approval, AttemptState, Run
+from gateway.model.review import Answer, Refused, Reviewer, Settlement
+from gateway.model.run import Attempt, AttemptState, Run, RunState
 
 
-class NotAwaiting(Exception):
-    """There is nothing to decide: unknown, already decided, expired, or another action than the reviewer saw."""
-
-
-def action_digest(proposal: Proposal, definition: Digest | None, policy: Digest) -> Digest:
+def action_digest(
+    proposal: Proposal, definition: Digest | None, policy: Digest, arguments: Digest | None = None
+) -> Digest:
     """What an approval binds: who, in which run, which tool as defined now, which arguments, under which policy.
 
-    Its parts are salted digests already, so it needs no salt of its own.
+    Its parts are salted digests already, so it needs no salt of its own. `arguments` stands for the proposal's own
+    where some of them may vary.
     """
     bound = {
         "tenant": proposal.principal.tenant,
         "principal": proposal.principal.id,
         "run": proposal.run,
         "tool": proposal.tool,
-        "arguments": proposal.arguments_digest,
+        "arguments": arguments or proposal.arguments_digest,
         "definition": definition,
         "policy": policy,
     }
@@ -36,56 +54,180 @@ def pending(approval: Approval, now: datetime) -> bool:
     return approval.decision is None and now < approval.expires_at
 
 
-def answer(
-    run: Run, approval_id: str, action: Digest, *, approve: bool, by: Who, reason: str, now: datetime
-) -> ApprovalDecided:
+def answer(run: Run, said: Answer, by: Reviewer, now: datetime) -> ApprovalDecided:
     """The reviewer's decision about the action that they saw.
 
-    Raises: NotAwaiting.
+    Raises: Refused.
     """
-    approval = run.approvals.get(approval_id)
-    if approval is None:
-        raise NotAwaiting(f"no approval `{approval_id}` was asked for in run `{run.id}`")
-    if approval.action != action:
-        raise NotAwaiting(f"approval `{approval_id}` is for another action than the one that was shown")
-    if approval.decision is not None:
-        raise NotAwaiting(f"approval `{approval_id}` was {approval.decision} by `{approval.by}` already")
-    if now >= approval.expires_at:
-        raise NotAwaiting(f"approval `{approval_id}` expired at {approval.expires_at.isoformat(timespec='seconds')}")
-    if run.stopped is not None:
-        raise NotAwaiting(f"run `{run.id}` is over ({run.stopped.outcome})")
-    if (by.tenant, by.id) in approval.agreed:
-        raise NotAwaiting(f"`{by.id}` has said yes to `{approval_id}` already; {approval.quorum} different people must")
-    asking = run.principal
-    if not approval.self_review and asking is not None and (asking.tenant, asking.id) == (by.tenant, by.id):
-        raise NotAwaiting(
-            f"`{by.id}` asked for `{approval_id}` and may not answer it, unless the policy says `self_review: true`"
-        )
-    if approval.role is not None and approval.role not in by.roles:
-        raise NotAwaiting(f"approval `{approval_id}` needs a reviewer with the role `{approval.role}`")
+    approval = run.approvals.get(said.approval)
+    if approval is None or run.principal is None or not by.sees(run.principal.tenant, approval.id):
+        raise Refused("unknown", f"no approval `{said.approval}` was asked for in run `{run.id}`")
+    _open(run, approval, said, now)
+    _may_answer(run, approval, by)
+    yes = said.decision == "approved"
+    told = said.reason.strip()
+    if not told and (said.decision == "returned" or approval.terms.reasons == "always"):
+        raise Refused("reason", f"say why: `{approval.id}` wants a reason")
+    if not told and said.decision == "rejected" and approval.terms.reasons == "rejection":
+        raise Refused("reason", f"say why: to reject `{approval.id}` wants a reason")
     return ApprovalDecided(
-        approval=approval_id, action=action, decision="approved" if approve else "rejected", by=by, reason=reason
+        approval=approval.id,
+        action=approval.action,
+        decision=said.decision,
+        by=by.who,
+        reason=told,
+        granted=_granted(approval, said, now) if yes else None,
+        via=by.via,
+        link=said.link,
+        active_s=said.active_s,
+        accounts=_load(run, approval, by, now),
     )
 
 
-def resolve(run: Run, attempt_id: str, *, happened: bool, by: Who, reason: str, now: datetime) -> Sequence[Event]:
-    """A person's word on an attempt whose outcome is unknown, and the phase that follows from it.
+def _open(run: Run, approval: Approval, said: Answer, now: datetime) -> None:
+    """It is the question that was shown, and it waits for an answer."""
+    if approval.action != said.action:
+        raise Refused("action", f"approval `{approval.id}` is for another action than the one that was shown")
+    if approval.decision == "superseded":
+        raise Refused("decided", f"approval `{approval.id}` was superseded by `{approval.by}`: look at that one")
+    if approval.decision == "expired" or (approval.decision is None and now >= approval.expires_at):
+        at = approval.expires_at.isoformat(timespec="seconds")
+        raise Refused("expired", f"approval `{approval.id}` expired at {at}")
+    if approval.decision is not None:
+        raise Refused("decided", f"approval `{approval.id}` was {approval.decision} by `{approval.by}` already")
+    if run.stopped is not None:
+        raise Refused("run_over", f"run `{run.id}` is over ({run.stopped.outcome})")
+    if said.link is not None and said.link in approval.links:
+        raise Refused("link", "this link was used already")
 
-    Raises: NotAwaiting, also for "it did not happen" while the upstream could still act on the call.
+
+def _may_answer(run: Run, approval: Approval, by: Reviewer) -> None:
+    if (by.tenant, by.id) in approval.agreed:
+        people = f"{approval.needed} different people must"
+        raise Refused("twice", f"`{by.id}` has said yes to `{approval.id}` already; {people}")
+    asking = run.principal
+    if not approval.self_review and asking is not None and (asking.tenant, asking.id) == (by.tenant, by.id):
+        unless = "unless the policy says `self_review: true`"
+        raise Refused("self_review", f"`{by.id}` asked for `{approval.id}` and may not answer it, {unless}")
+    if by.via == "caller" and not approval.terms.caller:
+        raise Refused("role", f"the user of the asking client may not answer `{approval.id}`")
+    waits = approval.waits_for
+    if waits is not None and waits[0].role is not None and waits[0].role not in by.roles:
+        raise Refused("role", f"approval `{approval.id}` needs a reviewer with the role `{waits[0].role}`")
+
+
+def _granted(approval: Approval, said: Answer, now: datetime) -> Granted | None:
+    """How far the yes goes, within what policy lets it."""
+    if said.times == 1 and said.for_s is None:
+        return None
+    offer = approval.terms.reuse
+    if offer is None:
+        raise Refused("reuse", f"policy lets a yes to `{approval.id}` go for one call only")
+    times = offer.times if said.times is None else said.times
+    if times is not None and (times < 1 or (offer.times is not None and times > offer.times)):
+        raise Refused("reuse", f"policy lets a yes to `{approval.id}` go for {offer.times} calls at most")
+    for_s = offer.for_s if said.for_s is None else said.for_s
+    if for_s is not None and (for_s <= 0 or (offer.for_s is not None and for_s > offer.for_s)):
+        raise Refused("reuse", f"policy lets a yes to `{approval.id}` stand for {offer.for_s:g} s at most")
+    stands = approval.expires_at
+    if approval.terms.valid_s is not None:
+        stands = now + timedelta(seconds=approval.terms.valid_s)
+    if for_s is not None:
+        lasts = now + timedelta(seconds=for_s)
+        stands = lasts if offer.for_s is not None else min(lasts, stands)
+    return Granted(times=times, until=stands)
+
+
+def _load(run: Run, approval: Approval, by: Reviewer, now: datetime) -> tuple[Reservation, ...]:
+    """What the answer takes from what this reviewer may decide."""
+    load = approval.terms.load
+    if load is None:
+        return ()
+    whose = dump([by.tenant, by.id, run.workflow, approval.rule])
+    account = f"{LOAD_RULE} {whose} {window_of(load.window, now)}"
+    end = until(load.window, now)
+    return (Reservation(rule=LOAD_RULE, account=account, unit="reviews", amount=1, limit=load.decisions, until=end),)
+
+
+LOAD_RULE = "approval.load"
+"""As accounts of reviewers are cited."""
+
+
+def resolve(run: Run, attempt_id: str, *, what: Settlement, by: Who, reason: str, now: datetime) -> Sequence[Event]:
+    """A person's word on an attempt whose outcome is unknown, and what follows from it.
+
+    Raises: Refused, also for what says that it did not happen while the upstream could still act on the call.
     """
     attempt = run.attempts.get(attempt_id)
     if attempt is None or attempt.state is not AttemptState.UNKNOWN:
         state = "is not of this run" if attempt is None else _STANDS.get(attempt.state, f"is {attempt.state}")
-        raise NotAwaiting(f"attempt `{attempt_id}` {state}; only an unknown one can be resolved")
-    if happened:
-        receipt = ReceiptRecorded(
-            attempt=attempt_id, source="person", answer="result", is_error=False, late=True, by=by, reason=reason
-        )
-        return received(run, attempt, receipt)
-    if now < attempt.settles_at:
-        until = attempt.settles_at.isoformat(timespec="seconds")
-        raise NotAwaiting(f"the upstream may still act on `{attempt_id}` until {until}; ask again then")
-    return (AttemptRefuted(attempt=attempt_id, source="person", reason=reason, by=by),)
+        raise Refused("state", f"attempt `{attempt_id}` {state}; only an unknown one can be resolved")
+    happened = ReceiptRecorded(
+        attempt=attempt_id, source="person", answer="result", is_error=False, late=True, by=by, reason=reason
+    )
+    match what:
+        case "happened":
+            return received(run, attempt, happened)
+        case "compensate":
+            return _undone(run, attempt, happened)
+        case "stop_run":
+            return (ended(run, by, reason),)
+        case "did_not_happen" | "retry":
+            if now < attempt.settles_at:
+                at = attempt.settles_at.isoformat(timespec="seconds")
+                still = f"the upstream may still act on `{attempt_id}` until {at}; ask again then"
+                raise Refused("settles", still, attempt.settles_at)
+            again = what == "retry"
+            return (AttemptRefuted(attempt=attempt_id, source="person", reason=reason, by=by, again=again),)
+        case _:
+            assert_never(what)
+
+
+def _undone(run: Run, attempt: Attempt, happened: ReceiptRecorded) -> Sequence[Event]:
+    """It happened, and must not stay, so that nothing is verified about it any more. It is owed before its end is
+    recorded, which would let go what pays for it.
+    """
+    if attempt.intent.undo is None or not is_set_aside(run, attempt.id):
+        by_hand = "policy sets nothing aside to undo it with: undo it by hand, and then say what is so"
+        raise Refused("compensation", f"`{attempt.id}` cannot be undone by the gateway: {by_hand}")
+    says = f"`{happened.by.id if happened.by else ''}` wants it undone: {happened.reason}"
+    owed = CompensationOwed(attempt=attempt.id, reason=says, because=(run.version,))
+    unwanted = happened.model_copy(update={"is_error": True})
+    return (owed, unwanted, *edge_taken(run, attempt, "verification_failed", run.version + 2))
+
+
+def ended(run: Run, by: Who, reason: str) -> RunStopped:
+    """A person ends the run.
+
+    Raises: Refused, if it is over or was never opened.
+    """
+    if run.state is not RunState.RUNNING:
+        raise Refused("run_over", f"run `{run.id}` is {run.state}; only one that goes on can be ended")
+    told = f"a person ended it: {reason}" if reason else "a person ended it"
+    return RunStopped(outcome=Outcome.HUMAN_ESCALATION, reason=told, rule="person", by=by)
+
+
+def acknowledged(run: Run, by: Who, reason: str) -> EscalationAcknowledged:
+    """A person takes over a run that ended as one for a person.
+
+    Raises: Refused.
+    """
+    if not escalated(run):
+        raise Refused("state", f"run `{run.id}` does not wait for a person")
+    return EscalationAcknowledged(by=by, reason=reason)
+
+
+def withdrawn(run: Run, approval_id: str, by: Who, reason: str, now: datetime) -> ApprovalWithdrawn:
+    """Whoever asked takes the question back.
+
+    Raises: Refused.
+    """
+    approval, owner = run.approvals.get(approval_id), run.principal
+    if approval is None or owner is None or (owner.tenant, owner.id) != (by.tenant, by.id):
+        raise Refused("unknown", f"`{by.id}` has asked no question `{approval_id[:64]}`")
+    if not pending(approval, now) or run.stopped is not None:
+        raise Refused("decided", f"approval `{approval_id}` does not wait for an answer any more")
+    return ApprovalWithdrawn(approval=approval_id, by=by, reason=reason)
 
 
 _STANDS = {

@@ -52,6 +52,8 @@ class Probed:
     started_at: datetime
     artifact: Digest | None = None
     """Of the probe's answer."""
+    stands: Digest | None = None
+    """The same as long as what it looks at is the same; None if it could not look."""
 
 
 class Case(NamedTuple):
@@ -196,6 +198,16 @@ class Ask:
     action: Digest
     accounts: tuple[Reservation, ...] = ()
     """What asking costs."""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What was looked at."""
+    scope: Digest | None = None
+    """This, and all that follows, as in the event."""
+    objects: tuple[str, ...] | None = None
+    state: Mapping[str, Digest] = field(default_factory=dict)
+    holding: tuple[str, ...] = ()
+    supersedes: tuple[str, ...] = ()
+    follows: str | None = None
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, assert_never
 
-from gateway.kernel import checks, rounds, spending, ways
+from gateway.kernel import checks, people, rounds, spending, ways
 from gateway.kernel.accounts import Shared, accounts_of
 from gateway.kernel.case import Ask, Case, Check, Gather, Observed, Pass, Refuse, Replay, Step, Wait
-from gateway.kernel.evidence import named_objects
 from gateway.kernel.noise import asked_alike, noise_of
 from gateway.kernel.registry import Registered
+from gateway.kernel.risk import terms_of
 from gateway.kernel.rules import Rules
 from gateway.kernel.undo import paid, planned
 from gateway.model.canonical import Digest, digest
@@ -34,6 +34,7 @@ from gateway.model.events import (
     Replayed,
     UsedKey,
     Verdict,
+    Who,
 )
 from gateway.model.policy import Transition
 from gateway.model.proposal import Key, KeySource, Proposal
@@ -50,8 +51,8 @@ CHECKS: Mapping[str, Check] = {
     "conditions": checks.conditions,
     "holds": spending.in_the_air,
     "budget": spending.budget,
-    "preconditions": spending.preconditions,
-    "approval": spending.approval,
+    "preconditions": people.preconditions,
+    "approval": people.approval,
 }
 """Name to check; the order is the order in which they are asked."""
 
@@ -169,7 +170,9 @@ def _finding(name: str, step: Refuse | Replay | Wait | Ask) -> Finding:
         case Ask():
             rule = step.transition
             reason = rule.approval.reason if rule.approval else ""
-            return Finding(check=name, passed=False, inputs={"action": step.action}, rule=rule.name, reason=reason)
+            return Finding(
+                check=name, passed=False, inputs={"action": step.action, **step.inputs}, rule=rule.name, reason=reason
+            )
         case _:
             assert_never(step)
 
@@ -291,6 +294,15 @@ def _ask(case: Case, step: Ask, common: dict[str, Any]) -> ApprovalRequested:
         merges=step.transition.merges,
         expires_at=case.now + timedelta(seconds=rule.expires_s),
         reason=rule.reason,
+        by=Who.of(case.proposal.principal),
+        terms=terms_of(rule, case.known),
+        scope=step.scope,
+        objects=step.objects,
+        state=dict(step.state),
+        holding=step.holding,
+        supersedes=step.supersedes,
+        follows=step.follows,
+        because=step.because,
     )
 
 
@@ -315,7 +327,7 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
         target=transition.target if transition else None,
         verifier=proofs[0] if proofs else None,
         verifiers=proofs[1:],
-        objects=_objects(case),
+        objects=people.objects_of(case),
         edges={str(edge): phase for edge, phase in transition.on.items()} if transition else {},
         waived=waived,
         accounts=(*paid(case), *spending.reservations(case, case.charge)) if case.accounts or case.paid else (),
@@ -339,15 +351,6 @@ def _sampled(case: Case, transition: Transition, attempt: str) -> bool:
         return True
     drawn = digest({"sampled": attempt}, case.observed.salt).partition(":")[2][:16]
     return int(drawn, 16) < transition.sample * _OF_ONE
-
-
-def _objects(case: Case) -> tuple[str, ...] | None:
-    """What the call is about; None for a read, and where the registry does not tell, or tells of none."""
-    formulas = case.known.rule.objects
-    if not formulas or case.known.effect is Effect.READ:
-        return None
-    values = {"args": dict(case.proposal.arguments), "values": case.rules.policy.values, "now": case.now}
-    return named_objects("probe", formulas, values, case.rules) or None
 
 
 def _sent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) -> Verdict:

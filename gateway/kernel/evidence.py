@@ -129,6 +129,27 @@ def _scope(
     return scope
 
 
+def stands(
+    rule: Verifier,
+    run: Run,
+    answer: Answer,
+    cited: Digest | None,
+    arguments: Mapping[str, Any],
+    rules: Rules,
+    now: datetime,
+    salt: bytes,
+) -> Digest | None:
+    """The same as long as what the verifier looks at is the same: what its `scope_from` tells, if it has one, else the
+    whole answer. None if that cannot be told.
+    """
+    if not isinstance(answer, ToolResult) or answer.result.get("isError") is True:
+        return None
+    if not rule.scope_from:
+        return cited
+    told = each_told("verifier", rule.scope_from, _values(run, answer, arguments, rules, now), rules)
+    return None if isinstance(told, Undecided) else digest(told, salt)
+
+
 def _about(
     rule: Verifier, run: Run, answer: Answer, arguments: Mapping[str, Any], rules: Rules, now: datetime
 ) -> tuple[str, ...]:

@@ -27,7 +27,10 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "proposal.replayed": RunState.RUNNING,
         "proposal.held": RunState.RUNNING,
         "approval.requested": RunState.RUNNING,
+        "approval.seen": RunState.RUNNING,
         "approval.decided": RunState.RUNNING,
+        "approval.withdrawn": RunState.RUNNING,
+        "approval.expired": RunState.RUNNING,
         "intent.recorded": RunState.RUNNING,
         "attempt.resumed": RunState.RUNNING,
         "attempt.resent": RunState.RUNNING,
@@ -48,6 +51,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "proposal.replayed": RunState.STOPPED,
         "proposal.held": RunState.STOPPED,
         **dict.fromkeys(_SETTLING, RunState.STOPPED),
+        "escalation.acknowledged": RunState.STOPPED,
     },
 }
 """Run state, kind of event -> run state."""
@@ -73,6 +77,7 @@ NEXT_ATTEMPT: Mapping[AttemptState, Mapping[str, AttemptState]] = {
         "attempt.resent": AttemptState.OPEN,
         "receipt.recorded": AttemptState.ANSWERED,
         "attempt.refuted": AttemptState.REFUTED,
+        "compensation.owed": AttemptState.UNKNOWN,  # a person says so, and then that it happened
     },
     AttemptState.REFUTED: {"receipt.recorded": AttemptState.ANSWERED},
     AttemptState.ABANDONED: {"receipt.recorded": AttemptState.ANSWERED},

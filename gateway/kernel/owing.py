@@ -284,6 +284,11 @@ def nothing_new(run: Run, verdict: Event, undone: str) -> bool:
     return isinstance(verdict, Denied | Held) and run.undo[undone].waits == _waits(verdict)
 
 
+def is_set_aside(run: Run, attempt: str) -> bool:
+    """Whether something is held back to undo the attempt with."""
+    return _is(run, attempt, "set_aside")
+
+
 def is_undone(run: Run, attempt: str) -> bool:
     """Whether nothing is left of the attempt's effect, so that an equal call is a new one."""
     return _is(run, attempt, "undone")

@@ -9,6 +9,7 @@ from gateway.kernel.approve import pending
 from gateway.kernel.left import charged
 from gateway.kernel.recover import honours_key, key_lives, query_of
 from gateway.kernel.registry import Registered
+from gateway.kernel.risk import would
 from gateway.kernel.rules import Rules
 from gateway.kernel.status import Around, failures, held, status
 from gateway.model.events import (
@@ -133,7 +134,7 @@ def of_approval(asked: Asked, approval: Approval, event: ApprovalRequested, acti
         approval=approval.id,
         state=state,
         effect=None if effect is None else str(effect),
-        consequence=_would(effect, action.known),
+        consequence=would(effect, action.known),
         undoes=event.compensates,
         reason=event.reason,
         sent_at=_time(approval.requested_at),
@@ -288,16 +289,7 @@ def _consequence(attempt: Attempt, known: Registered | None) -> str:
     if effect is Effect.READ:
         return "it only reads"
     held = "" if attempt.settled else "; equal calls are held in every run until it is settled"
-    return f"{_would(effect, known)}{held}"
-
-
-def _would(effect: Effect | None, known: Registered | None) -> str:
-    if effect is Effect.READ:
-        return "it only reads"
-    undone = {"yes": "can be undone", "compensate": "can be compensated", "no": "cannot be undone"}
-    reversible = "" if known is None else f" that {undone[known.reversible]}"
-    data = "" if known is None or known.rule.data_class is None else f", of {known.rule.data_class} data"
-    return f"a {effect or 'write'} call{reversible}{data}"
+    return f"{would(effect, known)}{held}"
 
 
 def _tried(records: Sequence[Record]) -> Iterator[Tried]:

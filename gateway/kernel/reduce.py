@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from rpds import HashTrieMap
 
-from gateway.kernel import claims, owing, steps
+from gateway.kernel import asking, claims, owing, steps
 from gateway.kernel.charges import plus, settled_charge, unmade
 from gateway.kernel.fresh import doubted, overtaken, stale, withdrawn, wrote
 from gateway.kernel.moves import NEXT, NEXT_ATTEMPT
 from gateway.model.events import (
-    ApprovalDecided,
     ApprovalRequested,
+    Asking,
     AttemptAbandoned,
     AttemptQueried,
     AttemptRefuted,
@@ -24,7 +23,6 @@ from gateway.model.events import (
     AttemptSuspended,
     AttemptUnknown,
     AttemptUnsent,
-    Charge,
     Claim,
     CompensationFailed,
     CompensationOwed,
@@ -49,7 +47,6 @@ from gateway.model.principal import Principal
 from gateway.model.record import Record
 from gateway.model.run import (
     UNSETTLED,
-    Approval,
     Attempt,
     AttemptState,
     Claimed,
@@ -91,13 +88,15 @@ def reduce(run: Run, record: Record, link: str) -> Run:
     moved = changed(run, version=record.seq, head=link, state=state, last_at=last_at)
     try:
         return _apply(moved, record, event)
-    except (owing.Misplaced, claims.Misplaced) as error:
+    except (owing.Misplaced, claims.Misplaced, asking.NotAsked) as error:
         raise CorruptLedger(f"record `{record.id}`: {error}") from None
 
 
 def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR0912 - one arm a kind is the point
     if isinstance(event, Claim):
         return claims.heard(run, record, event)
+    if isinstance(event, Asking):
+        return asking.heard(_reported(run, event) if isinstance(event, ApprovalRequested) else run, record, event)
     match event:
         case IntentRecorded():
             return _intended(run, record, event)
@@ -112,10 +111,6 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
         case Replayed() | Held():
             run = _reported(run, event)
             return owing.judged(run, event) if isinstance(event, Held) and event.compensates is not None else run
-        case ApprovalRequested():
-            return _requested(run, record, event)
-        case ApprovalDecided():
-            return _decided(run, record, event)
         case AttemptUnsent() | AttemptRefuted():
             return _gave_back(run, record, event)
         case AttemptAbandoned():
@@ -193,44 +188,6 @@ def _denied(run: Run, record: Record, event: Denied) -> Run:
     return run._replace(final=event, final_seq=record.seq) if event.final or event.lacking else run
 
 
-def _requested(run: Run, record: Record, event: ApprovalRequested) -> Run:
-    approval = Approval(
-        id=event.approval,
-        action=event.action,
-        tool=event.tool,
-        rule=event.rule,
-        role=event.role,
-        quorum=event.quorum,
-        self_review=event.self_review,
-        requested_at=record.at,
-        expires_at=event.expires_at,
-        seq=record.seq,
-        merges=event.merges,
-    )
-    run = _reported(run, event)
-    if event.compensates is not None:
-        run = owing.judged(run, event)
-    return run._replace(
-        approvals=run.approvals.insert(approval.id, approval),
-        actions=run.actions.insert(approval.action, approval.id),
-        spent=plus(run.spent, Charge(reviews=1), 1),
-    )
-
-
-def _decided(run: Run, record: Record, event: ApprovalDecided) -> Run:
-    approval = run.approvals.get(event.approval)
-    if approval is None or approval.decision is not None or approval.action != event.action:
-        raise CorruptLedger(f"approval `{event.approval}` was not awaiting this decision")
-    agreed = approval.agreed
-    if event.decision == "approved":
-        agreed = (*agreed, (event.by.tenant, event.by.id))
-    decision = None if event.decision == "approved" and len(agreed) < approval.quorum else event.decision
-    decided = replace(approval, decision=decision, agreed=agreed, by=event.by.id, reason=event.reason)
-    if decision == "rejected" and approval.merges:
-        run = owing.rejecting(run, approval.merges, record.seq)
-    return run._replace(approvals=run.approvals.insert(decided.id, decided))
-
-
 def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
     if run.attempts.get(event.attempt) is not None:
         raise CorruptLedger(f"attempt `{event.attempt}` was intended twice")
@@ -252,7 +209,7 @@ def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
         evidence=stale(run, event.tool, event.objects) if writes else run.evidence,
         **(wrote(run, event.tool, event.objects, intent=record.seq) if writes else {}),
     )
-    run = _use_up(run, event.approval, attempt.id)
+    run = asking.used(run, event.approval, attempt.id)
     return owing.intended(run, attempt) if told or event.undo is not None else run
 
 
@@ -261,15 +218,6 @@ def _with_key(run: Run, attempt: Attempt) -> HashTrieMap[str, str]:
     if key is None:
         return run.keys
     return run.keys.insert(joined(attempt.intent.tool, key.source, key.value), attempt.id)
-
-
-def _use_up(run: Run, approval_id: str | None, attempt: str) -> Run:
-    if approval_id is None:
-        return run
-    approval = run.approvals.get(approval_id)
-    if approval is None or approval.decision != "approved" or approval.used_by is not None:
-        raise CorruptLedger(f"approval `{approval_id}` cannot be used by `{attempt}`")
-    return run._replace(approvals=run.approvals.insert(approval_id, replace(approval, used_by=attempt)))
 
 
 _FREED = frozenset({AttemptState.REFUTED, AttemptState.ABANDONED})

@@ -5,8 +5,8 @@ As in `checks.py`, each is case -> step. What a call costs and holds was settled
 
 from gateway.kernel.case import Case, Refuse, Replay, Step, Wait, always, passed
 from gateway.kernel.checks import RETRY_S, authority_of
+from gateway.kernel.people import action_of
 from gateway.kernel.recover import honours_key, key_lives
-from gateway.kernel.spending import action_of
 from gateway.model.events import Outcome
 from gateway.model.run import AttemptState
 
@@ -61,11 +61,11 @@ _UNATTENDED = always("approval")
 
 def approval_lives(case: Case) -> Step:
     """The yes under which the attempt was sent first still stands, and to the tool and the policy as they are now."""
-    found = next((one for one in case.run.approvals.values() if one.used_by == case.proposal.resends), None)
+    found = next((one for one in case.run.approvals.values() if case.proposal.resends in one.uses), None)
     if found is None:
         return _UNATTENDED
     inputs = {"approval": found.id}
-    if case.now >= found.expires_at:
+    if case.now >= found.until:
         return Refuse("the approval under which it was sent has expired", rule=found.rule, inputs=inputs)
     if found.action != action_of(case):
         return Refuse("what was approved is another action by now", rule=found.rule, inputs=inputs)

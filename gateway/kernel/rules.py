@@ -133,7 +133,10 @@ def _same(one: Tool, other: Tool) -> bool:
 
 def _asked(rule: Transition | Forbid) -> tuple[str, ...]:
     approval = rule.approval if isinstance(rule, Transition) else None
-    return rule.when if approval is None else (*rule.when, *approval.when)
+    if approval is None:
+        return rule.when
+    within = approval.reuse.within if approval.reuse is not None else ()
+    return (*rule.when, *approval.when, *within)
 
 
 def compile_rules(policy: Policy, digest: Digest) -> Rules:

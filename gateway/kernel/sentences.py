@@ -6,7 +6,11 @@ from typing import Literal, TypeAlias, assert_never
 
 from gateway.model.events import (
     ApprovalDecided,
+    ApprovalExpired,
     ApprovalRequested,
+    ApprovalSeen,
+    ApprovalWithdrawn,
+    Asking,
     AttemptAbandoned,
     AttemptQueried,
     AttemptRefuted,
@@ -19,6 +23,7 @@ from gateway.model.events import (
     CompensationFailed,
     CompensationOwed,
     Denied,
+    EscalationAcknowledged,
     EvidenceRecorded,
     FinishClaimed,
     FinishRefused,
@@ -74,6 +79,8 @@ def sentence(run: Run, record: Record) -> tuple[About, str] | None:  # noqa: C90
     call = "a call" if attempt is None else f"`{attempt.intent.tool}` ({attempt.id})"
     if isinstance(event, Claim):
         return ("failure", event.says) if isinstance(event, PlanInvalidated) else None
+    if isinstance(event, Asking):
+        return _asked(event)
     match event:
         case ReceiptRecorded():
             return _received(event, call)
@@ -91,11 +98,6 @@ def sentence(run: Run, record: Record) -> tuple[About, str] | None:  # noqa: C90
             return "phase", f"the run moved from `{event.source}` to `{event.target}` by `{event.transition}`"
         case RunMigrated():
             return "phase", "the run goes on under a newer text of its policy"
-        case ApprovalRequested():
-            return "approval", f"a person is asked about `{event.tool}` ({event.approval}): {event.reason}"
-        case ApprovalDecided():
-            why = f": {event.reason}" if event.reason else ""
-            return "approval", f"`{event.by.id}` {event.decision} {event.approval}{why}"
         case RunStopped():
             return "stop", f"the run is over as {event.outcome}: {event.reason}"
         case FinishRefused():
@@ -115,6 +117,28 @@ def sentence(run: Run, record: Record) -> tuple[About, str] | None:  # noqa: C90
             | OutcomeDelivered()
             | FinishClaimed()
         ):
+            return None
+        case _:
+            assert_never(event)
+
+
+def _asked(event: Asking) -> tuple[About, str] | None:
+    match event:
+        case ApprovalRequested():
+            return (
+                "approval",
+                f"a person is asked about `{event.tool}` ({event.approval}): {event.because or event.reason}",
+            )
+        case ApprovalDecided():
+            why = f": {event.reason}" if event.reason else ""
+            return "approval", f"`{event.by.id}` {event.decision} {event.approval}{why}"
+        case ApprovalWithdrawn():
+            return "approval", f"`{event.by.id}` took {event.approval} back"
+        case ApprovalExpired():
+            return "approval", f"nobody answered {event.approval} in time"
+        case EscalationAcknowledged():
+            return "stop", f"`{event.by.id}` has taken over the run"
+        case ApprovalSeen():
             return None
         case _:
             assert_never(event)

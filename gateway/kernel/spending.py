@@ -1,6 +1,6 @@
-"""The checks of what a call costs and risks: what hangs in the air, budgets, accounts, preconditions, a person's yes.
+"""The checks of what a call costs and risks: what hangs in the air, budgets, accounts.
 
-As in `checks.py`, each is case -> step; they come last in `CHECKS`.
+As in `checks.py`, each is case -> step.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,14 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.kernel.accounts import Shared, reserved, shown, until
-from gateway.kernel.approve import action_digest, pending
-from gateway.kernel.case import Ask, Case, Gather, Pass, Refuse, Replay, Step, Wait, always, passed
+from gateway.kernel.case import Case, Gather, Pass, Refuse, Replay, Step, Wait, always, passed
 from gateway.kernel.charges import plus
-from gateway.kernel.checks import RETRY_S, unmet
+from gateway.kernel.checks import RETRY_S
 from gateway.kernel.conditions import Undecided
 from gateway.kernel.undo import Planned, planned, unpaid
-from gateway.kernel.values import values_of
-from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect, Outcome, Reservation
 from gateway.model.policy import MAX_COST, Mode, Transition, micro
 from gateway.model.run import AttemptState, Tracked, joined
@@ -142,9 +139,9 @@ def _payable(case: Case, plan: Planned | None) -> Pass | Refuse:
     inputs: dict[str, Any] = {"accounts": {}}
     over: list[Refuse] = []
     for shared, account, charge in takes(case, plan):
-        levels = _levels(case, account)
+        levels = levels_of(case, account)
         inputs["accounts"][shared.rule] = {"account": account, "levels": levels}
-        over += _overdrawn(case, shared, levels, charge)
+        over += overdrawn(case, shared, levels, charge)
     inputs |= own.inputs if isinstance(own, Refuse) else own.finding.inputs
     found = [own, *over] if isinstance(own, Refuse) else over
     if not found:
@@ -162,11 +159,12 @@ def takes(case: Case, plan: Planned | None) -> Iterator[tuple[Shared, str, Charg
         yield from ((shared, account, plan.undo.charge) for account, shared in undoing.items())
 
 
-def _levels(case: Case, account: str) -> dict[str, int]:
+def levels_of(case: Case, account: str) -> dict[str, int]:
+    """What stands on the account, by unit."""
     return {unit: level for (name, unit), level in (case.observed.levels or {}).items() if name == account}
 
 
-def _overdrawn(case: Case, shared: Shared, levels: Mapping[str, int], charge: Charge) -> Iterator[Refuse]:
+def overdrawn(case: Case, shared: Shared, levels: Mapping[str, int], charge: Charge) -> Iterator[Refuse]:
     """What the charge would take from the account beyond its limits."""
     mode = case.mode(shared.about.mode)
     taken: dict[str, int] = vars(charge)
@@ -207,13 +205,13 @@ def _own_budget(case: Case, plan: Planned | None) -> Pass | Refuse:
             short = f"this step takes {shown(unit, taken):g} {unit}{_with(plan, unit)}, and "
             short += f"{shown(unit, limit - so_far):g} of {shown(unit, limit):g} are left"
             return Refuse(short, rule=f"budgets.{unit}", inputs=inputs)
-        return _over(case, f"budgets.{unit}", f"the budget of {shown(unit, limit):g} {unit} is used up", inputs)
+        return exceeded(case, f"budgets.{unit}", f"the budget of {shown(unit, limit):g} {unit} is used up", inputs)
     if limits.elapsed_s is not None and case.elapsed_s >= limits.elapsed_s:
         reason = f"the budget of {limits.elapsed_s:g} s is used up"
-        return _over(case, "budgets.elapsed_s", reason, inputs)
+        return exceeded(case, "budgets.elapsed_s", reason, inputs)
     if limits.reported_tokens is not None and case.run.reported_tokens >= limits.reported_tokens:
         reason = f"the client reported {case.run.reported_tokens} tokens, and the budget is {limits.reported_tokens}"
-        return _over(case, "budgets.reported_tokens", reason, inputs)
+        return exceeded(case, "budgets.reported_tokens", reason, inputs)
     return passed("budget", inputs)
 
 
@@ -222,7 +220,7 @@ def _with(plan: Planned | None, unit: str) -> str:
     return f", {shown(unit, held_back):g} of them to be undone with" if held_back else ""
 
 
-def _over(case: Case, rule: str, reason: str, inputs: Mapping[str, Any]) -> Refuse:
+def exceeded(case: Case, rule: str, reason: str, inputs: Mapping[str, Any]) -> Refuse:
     """Only what is spent for good ends the run: what is merely reserved may yet come back."""
     if case.run.unsettled or case.run.set_aside:
         reserved_too = f"{reason} or reserved by calls that are not settled yet"
@@ -251,7 +249,7 @@ def warnings(case: Case) -> tuple[str, ...]:
         found.append(f"budgets.elapsed_s: {case.elapsed_s:.0f} of {policy.budgets.elapsed_s:g} used")
     for shared, account in case.accounts:
         if shared.limited:
-            found += _scarce(shared.rule, shared.limited, _levels(case, account), charge, shared.about.warn_at)
+            found += _scarce(shared.rule, shared.limited, levels_of(case, account), charge, shared.about.warn_at)
     return tuple(found)
 
 
@@ -265,107 +263,3 @@ def _scarce(
 
 
 # --- the world, and a person ----------------------------------------------------------------------------------------
-
-_UNCONDITIONAL = always("preconditions")
-
-
-def preconditions(case: Case) -> Step:
-    """What the transition wants to be true of the world was looked at now, and is."""
-    wanted = case.transition.preconditions if case.transition is not None else ()
-    if not wanted or case.transition is None or _awaits(case, case.transition):
-        return _UNCONDITIONAL
-    unasked = tuple(name for name in wanted if name not in case.observed.probes)
-    if unasked:
-        return Gather(probes=unasked)
-    probes = case.observed.probes
-    inputs = {
-        name: {
-            "verdict": probes[name].verdict,
-            "started_at": probes[name].started_at.isoformat(),
-            "artifact": probes[name].artifact,
-        }
-        for name in wanted
-    }
-    failed = next((probes[name] for name in wanted if probes[name].verdict != "pass"), None)
-    if failed is None:
-        return passed("preconditions", inputs)
-    final = failed.verdict == "fail" and "preconditions" in case.rules.policy.stops.final_denials
-    mode = case.mode(case.transition.mode)
-    return Refuse(failed.says, rule=case.transition.name, inputs=inputs, final=final, mode=mode)
-
-
-def _awaits(case: Case, transition: Transition) -> bool:
-    """Whether a person has still to answer about this very call: until then it is not sent, and nothing is probed."""
-    if transition.approval is None:
-        return False
-    found = case.run.approvals.get(case.run.actions.get(action_of(case), ""))
-    return found is not None and found.used_by is None and found.rule == transition.name and pending(found, case.now)
-
-
-def action_of(case: Case) -> Digest:
-    """What an approval of this very call is bound to."""
-    return action_digest(case.proposal, case.observed.definition, case.rules.digest)
-
-
-_UNATTENDED = always("approval")
-
-
-def approval(case: Case) -> Step:
-    """A person has agreed to this exact action, if the transition wants one."""
-    transition = case.transition
-    if transition is None or transition.approval is None or not _asks(case, transition):
-        return _UNATTENDED
-    action = action_of(case)
-    found = case.run.approvals.get(case.run.actions.get(action, ""))
-    if found is None or found.used_by is not None:
-        return _ask(case, transition, action)
-    if found.decision == "rejected":
-        why = f": {found.reason}" if found.reason else ""
-        return Refuse(
-            f"`{found.by}` rejected this action{why}",
-            rule=transition.name,
-            inputs={"approval": found.id},
-            mode=case.mode(transition.mode),
-        )
-    if case.now >= found.expires_at or found.rule not in {"", transition.name}:
-        return _ask(case, transition, action)  # a yes to what another transition asked is none to this one
-    if pending(found, case.now):
-        return Wait(
-            Outcome.NEEDS_APPROVAL,
-            transition.approval.reason,
-            approval=found.id,
-            inputs={"approval": found.id, "action": action},
-        )
-    return passed("approval", {"approval": found.id, "by": found.by})._replace(approval=found.id)
-
-
-def _asks(case: Case, transition: Transition) -> bool:
-    """Whether this call is one that a person must see; what cannot be judged is."""
-    when = transition.approval.when if transition.approval is not None else ()
-    if not when:
-        return True
-    found = unmet(case, when, values_of(case))
-    return found is None or isinstance(found[1], Undecided)
-
-
-def _ask(case: Case, transition: Transition, action: Digest) -> Step:
-    """Asking a person costs one of the reviews of the run, and of the accounts."""
-    if case.observes(transition.mode):
-        return Ask(transition, action)  # nobody is asked
-    limit, spent, one = case.rules.policy.budgets.reviews, case.run.spent.reviews, Charge(reviews=1)
-    if limit is not None and spent >= limit and not case.observes(None):
-        return _no_review_left(case, limit, {"action": action, "reviews": spent})
-    for shared, account in case.accounts:
-        for over in _overdrawn(case, shared, _levels(case, account), one):
-            if over.mode != "observe":
-                return over
-    return Ask(transition, action, reservations(case, one))
-
-
-def _no_review_left(case: Case, limit: int, inputs: Mapping[str, Any]) -> Refuse:
-    """It ends the run, unless a person was asked something that the run may still do."""
-    reason = f"a person must agree, and the budget of {limit} reviews is used up"
-    asked = (one for one in case.run.approvals.values() if one.used_by is None and case.now < one.expires_at)
-    if case.proposal.compensates is not None or any(one.decision != "rejected" for one in asked):
-        return Refuse(reason, rule="budgets.reviews", inputs=inputs)
-    return _over(case, "budgets.reviews", reason, inputs)

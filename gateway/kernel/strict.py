@@ -1,7 +1,11 @@
 """(transition, other, tool) -> whether the one asks no less of a call than the other."""
 
+from collections.abc import Sequence
+
+from gateway.kernel.risk import stages_of
 from gateway.kernel.rules import Ruled, Rules
 from gateway.kernel.undo import compensation
+from gateway.model.asked import Stage
 from gateway.model.policy import ApprovalRule, Transition
 
 _RETRY = ("any", "unsent", "never")
@@ -30,7 +34,18 @@ def as_strict(one: Transition, other: Transition, tool: Ruled, rules: Rules) -> 
 def _asks_no_less(one: ApprovalRule, other: ApprovalRule) -> bool:
     return (
         (not one.when or one.when == other.when)
-        and one.quorum >= other.quorum
-        and (other.role is None or one.role == other.role)
+        and _stages_no_less(stages_of(one), stages_of(other))
         and (other.self_review or not one.self_review)
+        and (other.caller or not one.caller)
+        and set(one.unchanged) >= set(other.unchanged)
+        and (one.reuse is None or one.reuse == other.reuse)
+        and (one.valid_s or one.expires_s) <= (other.valid_s or other.expires_s)
+    )
+
+
+def _stages_no_less(one: Sequence[Stage], other: Sequence[Stage]) -> bool:
+    """One answer or several, each stage of the other's is met by one in the same place."""
+    return len(one) >= len(other) and all(
+        mine.quorum >= theirs.quorum and (theirs.role is None or mine.role == theirs.role)
+        for mine, theirs in zip(one, other, strict=False)
     )

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AwareDatetime, Field
 
 from gateway.model.added import added
+from gateway.model.asked import Granted as Granted
 from gateway.model.canonical import Digest
 from gateway.model.claims import Assumed as Assumed
 from gateway.model.claims import Claim as Claim
@@ -158,6 +159,8 @@ class AttemptRefuted(Frozen):
     by: Who | None = None
     artifact: Digest | None = added(None)
     """What a probe answered, by which it is known."""
+    again: bool = added(default=False)
+    """The person wants it made again."""
 
 
 class OutcomeDelivered(Frozen):
@@ -237,7 +240,51 @@ class ApprovalDecided(Frozen):
     kind: Literal["approval.decided"] = "approval.decided"
     approval: str
     action: Digest
-    decision: Literal["approved", "rejected"]
+    decision: Literal["approved", "rejected", "returned"]
+    """`returned`: the reviewer wants more evidence, as the reason says."""
+    by: Who
+    reason: str = ""
+    granted: Granted | None = added(None)
+    """How far the yes goes, where that is beyond one call."""
+    via: str = added("")
+    """The door that the reviewer came by."""
+    link: str | None = added(None)
+    """The signed link that they came by."""
+    active_s: float | None = added(None)
+    """How long they looked at it, as their page says."""
+    accounts: tuple[Reservation, ...] = added(())
+    """What it takes from what this reviewer may decide."""
+
+
+class ApprovalSeen(Frozen):
+    """A reviewer looked at the question for the first time."""
+
+    kind: Literal["approval.seen"] = "approval.seen"
+    approval: str
+    by: Who
+    via: str = ""
+
+
+class ApprovalWithdrawn(Frozen):
+    """Whoever asked takes the question back."""
+
+    kind: Literal["approval.withdrawn"] = "approval.withdrawn"
+    approval: str
+    by: Who
+    reason: str = ""
+
+
+class ApprovalExpired(Frozen):
+    """Nobody answered in time."""
+
+    kind: Literal["approval.expired"] = "approval.expired"
+    approval: str
+
+
+class EscalationAcknowledged(Frozen):
+    """A person has taken over a run that ended as `human_escalation`. It stays over."""
+
+    kind: Literal["escalation.acknowledged"] = "escalation.acknowledged"
     by: Who
     reason: str = ""
 
@@ -250,7 +297,14 @@ class RunStopped(Frozen):
     reason: str
     rule: str | None = None
     evidence: tuple[int, ...] = ()
+    by: Who | None = added(None)
+    """The person who ended it."""
 
+
+Asking: TypeAlias = (
+    ApprovalRequested | ApprovalDecided | ApprovalSeen | ApprovalWithdrawn | ApprovalExpired | EscalationAcknowledged
+)
+"""What people are asked, and what comes of it."""
 
 Verdict: TypeAlias = Denied | Replayed | Held | ApprovalRequested | IntentRecorded | AttemptResumed | AttemptResent
 
@@ -277,6 +331,10 @@ Event: TypeAlias = Annotated[
     | CompensationFailed
     | PhaseMoved
     | ApprovalDecided
+    | ApprovalSeen
+    | ApprovalWithdrawn
+    | ApprovalExpired
+    | EscalationAcknowledged
     | PlanRecorded
     | PlanInvalidated
     | NoteRecorded

@@ -92,6 +92,8 @@ VERIFIERS_NAMED: tuple[Place, ...] = (
     ("phases", "*", "verify"),
     ("phases", "*", "verify", "*"),
     ("transitions", "*", "preconditions", "*"),
+    ("transitions", "*", "approval", "unchanged"),
+    ("transitions", "*", "approval", "unchanged", "*"),
     ("success", "evidence", "*"),
     ("cases", "*", "given", "stale", "*"),
 )
@@ -102,6 +104,7 @@ Kind: TypeAlias = Literal["transition", "verifier", "probe", "status", "query"]
 EXPRESSIONS: Mapping[Place, Kind] = {
     ("transitions", "*", "when", "*"): "transition",
     ("transitions", "*", "approval", "when", "*"): "transition",
+    ("transitions", "*", "approval", "reuse", "within", "*"): "transition",
     ("forbid", "*", "when", "*"): "transition",
     ("verifiers", "*", "pass", "*"): "verifier",
     ("tools", "*", "failures", "*", "*"): "verifier",

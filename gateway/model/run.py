@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from rpds import HashTrieMap
 
+from gateway.model.approval import Approval as Approval
 from gateway.model.attempt import UNSETTLED as UNSETTLED
 from gateway.model.attempt import Attempt as Attempt
 from gateway.model.attempt import AttemptState as AttemptState
@@ -71,34 +72,6 @@ class Undoing:
     """While owed: what the latest verdict said against sending it now."""
     approval: str | None = None
     """While owed: the request that a person must answer first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """A request to a person and what became of it."""
-
-    id: str
-    action: Digest
-    tool: str
-    rule: str
-    """The transition that asked; empty where a case imagines a yes to whichever asks."""
-    role: str | None
-    quorum: int
-    self_review: bool
-    requested_at: datetime
-    expires_at: datetime
-    seq: int
-    decision: str | None = None
-    """`approved`, `rejected` or None."""
-    agreed: tuple[tuple[str, str], ...] = ()
-    """Tenant and id of those who said yes, which may be fewer than the quorum."""
-    by: str | None = None
-    """Who said the last word."""
-    reason: str = ""
-    used_by: str | None = None
-    """The attempt that used it up."""
-    merges: tuple[str, ...] = ()
-    """Transitions whose effects are undone if the answer is no."""
 
 
 class Contradicted(NamedTuple):
@@ -181,7 +154,9 @@ class Run(NamedTuple):
     """By verifier name."""
     approvals: HashTrieMap[str, Approval] = HashTrieMap()
     actions: HashTrieMap[str, str] = HashTrieMap()
-    """Action digest to the latest approval for it."""
+    """Action digest to the latest approval for it; the scope of one that goes beyond one call, to that."""
+    acknowledged: int | None = None
+    """The place at which a person took over the run, once it had ended as one for a person."""
     steps: Steps = Steps()
     """What it did again, and how often since something new came. `kernel/steps.py` moves it."""
     wrote: HashTrieMap[str, tuple[int, int]] = HashTrieMap()
@@ -215,12 +190,14 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """An attempt that is not settled yet, beside the events, so that it is found without reading them all."""
+    """What is not settled yet, beside the events, so that it is found without reading them all."""
 
     attempt: str
+    """Or the question that a person is asked, or the run that waits for one."""
     run: str
     state: str
-    """`open`, `unknown`, `unverified`, `owed` (to be undone) or `undelivered`."""
+    """`open`, `unknown`, `unverified`, `owed` (to be undone) or `undelivered`; of a question `awaiting`, of a run
+    `escalated`."""
     hold: Digest | None
     """Unique over the ledger while set."""
     owner: str

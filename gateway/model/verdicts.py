@@ -5,8 +5,9 @@ from typing import Any, Literal
 from pydantic import AwareDatetime
 
 from gateway.model.added import added
+from gateway.model.asked import Terms
 from gateway.model.canonical import Digest
-from gateway.model.event_parts import Charge, Finding, Frozen, Lack, Reservation, Undo, UsedKey
+from gateway.model.event_parts import Charge, Finding, Frozen, Lack, Reservation, Undo, UsedKey, Who
 from gateway.model.outcome import Effect, Outcome
 
 
@@ -88,6 +89,23 @@ class ApprovalRequested(_Verdict):
     """What asking costs."""
     merges: tuple[str, ...] = added(())
     """Transitions whose effects are undone if the answer is no."""
+    by: Who | None = added(None)
+    """Who asks."""
+    terms: Terms = added(Terms())
+    scope: Digest | None = added(None)
+    """As `action`, without the arguments that may vary where the reviewer lets a yes go beyond one call."""
+    objects: tuple[str, ...] | None = added(None)
+    """As in an intent."""
+    state: dict[str, Digest] = added({})
+    """By verifier, what it saw that must be the same when the call is sent."""
+    holding: tuple[str, ...] = added(())
+    """The verifiers whose evidence held, and must hold then."""
+    supersedes: tuple[str, ...] = added(())
+    """Questions that this one takes the place of, answered ones included: their yes is void."""
+    follows: str | None = added(None)
+    """The question before this one about the same tool, with which it may be compared."""
+    because: str = added("")
+    """Why it is asked anew, in one sentence."""
 
 
 class IntentRecorded(_Verdict):

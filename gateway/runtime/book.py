@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gateway.kernel import claims
 from gateway.kernel.accounts import held_back, postings
+from gateway.kernel.asking import listed
 from gateway.kernel.fresh import restated
 from gateway.kernel.moves import NEXT_ATTEMPT
 from gateway.kernel.owing import follows
@@ -226,8 +227,10 @@ class Book:
     def _tracking(self, before: Run, run: Run, events: Sequence[Event]) -> tuple[list[Tracked], list[str]]:
         """What is tracked from now on, and what no longer is."""
         touched = {name for event in events for name in subjects(run, event)}
+        asked, answered = _people(run, events)
         until = self.clock.now() + self.options.lease_s if self.options.lease_s else NOBODYS
-        track, untrack = [], [name for event in events if (name := given_way(before, event)) is not None]
+        track = [Tracked(name, run.id, state, None, self.options.owner, NOBODYS) for name, state in asked.items()]
+        untrack = [*answered, *(name for event in events if (name := given_way(before, event)) is not None)]
         for attempt in (run.attempts[name] for name in sorted(touched)):
             state = tracked_as(run, attempt)
             if state is None:
@@ -274,6 +277,17 @@ class Book:
         return True
 
 
+def _people(run: Run, events: Sequence[Event]) -> tuple[dict[str, str], list[str]]:
+    """What waits for a person since the events, and what does so no more."""
+    asked: dict[str, str] = {}
+    answered: list[str] = []
+    for event in events:
+        now, no_more = listed(run, event) if event.kind in PEOPLE else ({}, ())
+        asked = {name: state for name, state in asked.items() if name not in no_more} | now
+        answered += no_more
+    return asked, answered
+
+
 def tracked_as(run: Run, attempt: Attempt) -> str | None:
     """What other runs and gateways must know of the attempt; None once nothing more can come of it.
 
@@ -305,6 +319,18 @@ _FOLLOWED = frozenset(
     {"evidence.recorded", "receipt.recorded", "approval.decided", "proposal.denied", "proposal.replayed"}
 )
 """Kinds of event from which others may follow."""
+
+PEOPLE = frozenset(
+    {
+        "approval.requested",
+        "approval.decided",
+        "approval.withdrawn",
+        "approval.expired",
+        "run.stopped",
+        "escalation.acknowledged",
+    }
+)
+"""Kinds of event that change what waits for a person."""
 
 _MOVING = frozenset({"intent.recorded"}.union(*NEXT_ATTEMPT.values()))
 """Kinds of event that move an attempt."""

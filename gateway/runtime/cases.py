@@ -136,7 +136,7 @@ def _stands(given: Given, account: str) -> Limits:
 
 def _probed(name: str, given: Given, now: datetime) -> Probed:
     verdict = given.probes.get(name, "pass")
-    return Probed(verdict, f"`{name}` says {verdict}, as the case says", now)
+    return Probed(verdict, f"`{name}` says {verdict}, as the case says", now, stands=digest({"case": name}, b""))
 
 
 def wrong_cases(rules: Rules) -> dict[str, str]:

@@ -238,18 +238,22 @@ def _tool(it: Kept) -> Tool | None:
 
 
 def _probes(it: Kept) -> dict[str, Probed]:
-    finding = next((one for one in it.verdict.checks if one.check == "preconditions"), None)
-    if finding is None:
-        return {}
-    failed = next((name for name, one in finding.inputs.items() if one["verdict"] != "pass"), None)
+    findings = {one.check: one for one in it.verdict.checks}
+    conditions, asked = findings.get("preconditions"), findings.get("approval")
+    looked = dict(conditions.inputs) if conditions is not None else {}
+    stood: Mapping[str, Any] = asked.inputs.get("state", {}) if asked is not None else {}
+    failed = next((name for name, one in looked.items() if one["verdict"] != "pass"), None)
     return {
         name: Probed(
             one["verdict"],
-            (finding.reason or "") if name == failed else f"`{name}` {_SAID[one['verdict']]}",
+            (conditions.reason or "")
+            if conditions and name == failed
+            else one.get("says", f"`{name}` {_SAID[one['verdict']]}"),
             datetime.fromisoformat(one["started_at"]),
             one["artifact"],
+            one.get("stands"),
         )
-        for name, one in finding.inputs.items()
+        for name, one in {**looked, **stood}.items()
     }
 
 
@@ -278,7 +282,11 @@ def _answered(
         # By its own policy nothing was lacking, else it would be noted: less is lacking where all is offered.
         assumed += [] if same else ["whatever tool the policy names is offered"]
     now = it.record.at
-    probes = {name: Probed("pass", f"`{name}` is taken to pass", now) for name in wanted.probes}
+    stood = dict(pair for one in it.run.approvals.values() for pair in one.state)
+    probes = {
+        name: Probed("pass", f"`{name}` is taken to pass", now, stands=stood.get(name, digest({"taken": name}, b"")))
+        for name in wanted.probes
+    }
     assumed += [f"`{name}` passes when it is asked" for name in wanted.probes]
     return replace(observed, probes={**observed.probes, **probes})
 
@@ -290,7 +298,7 @@ def _accounts(verdict: Verdict) -> set[str]:
 
 def differences(recorded: Verdict, judged: Verdict) -> tuple[Difference, ...]:
     """The parts of the verdict that judging again gives otherwise; its findings by check."""
-    was, now = recorded.model_dump(mode="json"), judged.model_dump(mode="json")
+    was, now = recorded.model_dump(mode="json"), _as_known_then(recorded, judged).model_dump(mode="json")
     checks_was = {f"checks.{one['check']}": one for one in was.pop("checks")}
     checks_now = {f"checks.{one['check']}": one for one in now.pop("checks")}
     was, now = was | checks_was, now | checks_now
@@ -298,6 +306,16 @@ def differences(recorded: Verdict, judged: Verdict) -> tuple[Difference, ...]:
     return tuple(
         Difference(part, was.get(part), now.get(part)) for part in parts if not _equal(was.get(part), now.get(part))
     )
+
+
+def _as_known_then(recorded: Verdict, judged: Verdict) -> Verdict:
+    """The verdict without what questions to people did not say yet when the other one was recorded."""
+    if not isinstance(recorded, ApprovalRequested) or recorded.by is not None:
+        return judged
+    if not isinstance(judged, ApprovalRequested):
+        return judged
+    later = ("by", "terms", "scope", "objects", "state", "holding", "supersedes", "follows", "because")
+    return judged.model_copy(update={name: ApprovalRequested.added_fields[name] for name in later})
 
 
 def _equal(one: Any, other: Any) -> bool:

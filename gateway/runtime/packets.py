@@ -20,10 +20,9 @@ from gateway.model.tool import Tool
 from gateway.ports import UnreadableRecord
 from gateway.runtime.book import Book
 from gateway.runtime.explain import VERDICTS, rules_in, stored_in, verdict_of
+from gateway.runtime.inbox import Inbox
 
 UNSETTLED = ("open", "unverified", "unknown", "owed")
-MAX_FOUND = 10_000
-"""Questions to people that are looked through, the newest."""
 MAX_SEEN = 1_000
 """Verdicts of any run that are looked through for tools."""
 
@@ -47,13 +46,15 @@ class Packets:
         self._ledger = book.ledger
         self._gathered: dict[str, packet.Asked] = {}
 
-    async def of(self, name: str) -> Packet | None:
+    async def of(self, name: str, run: str | None = None) -> Packet | None:
         """The packet of the run, the attempt or the approval of that name; None if the ledger has none.
+
+        `run` is the one that it belongs to, where that is known.
 
         Raises: LedgerUnavailable, CorruptLedger.
         """
         if name.startswith("ap_"):
-            return await self._of_approval(name)
+            return await self._of_approval(name, run or await Inbox(self._book).run_of(name))
         run_id = name.rpartition(".")[0]
         asked = await self._asked(run_id) if run_id else None
         if asked is not None and name in asked.run.attempts:
@@ -94,18 +95,16 @@ class Packets:
         told = await stored_in(self._ledger, intent.arguments)
         return packet.of_attempt(asked, attempt, packet.Action(known, told))
 
-    async def _of_approval(self, name: str) -> Packet | None:
-        for record in await self._ledger.find(["approval.requested"], limit=MAX_FOUND):
-            event = record.event
-            if not isinstance(event, ApprovalRequested) or event.approval != name:
-                continue
-            asked = await self._asked(record.run)
-            if asked is None or name not in asked.run.approvals:
-                return None
-            known = await self._known(asked.rules, event.tool, event.upstream, event.definition)
-            told = await stored_in(self._ledger, event.arguments)
-            return packet.of_approval(asked, asked.run.approvals[name], event, packet.Action(known, told))
-        return None
+    async def _of_approval(self, name: str, run_id: str | None) -> Packet | None:
+        asked = await self._asked(run_id) if run_id is not None else None
+        approval = asked.run.approvals.get(name) if asked is not None else None
+        if asked is None or approval is None:
+            return None
+        event = asked.records[approval.seq - 1].event
+        assert isinstance(event, ApprovalRequested)  # noqa: S101 - INVARIANT: it was asked there
+        known = await self._known(asked.rules, event.tool, event.upstream, event.definition)
+        told = await stored_in(self._ledger, event.arguments)
+        return packet.of_approval(asked, approval, event, packet.Action(known, told))
 
     # --- what every packet needs ------------------------------------------------------------------------------------
 
@@ -116,7 +115,7 @@ class Packets:
             records = [record for record, _ in await self._ledger.read(run_id)]
             if not records:
                 return None
-            run = await self._book.state_of(run_id)
+            run = await self._book.fresh_state_of(run_id)
             rules, now = await rules_in(self._ledger, run.policy), utc(self._book.clock.now())
             said = [one.event.note for one in run.notes if lives(run, one, now)][-MAX_TOLD:]
             said += [] if run.plan is None else [run.plan.event.plan]

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from gateway.kernel.case import Probed
-from gateway.kernel.evidence import Question, judged, question, settle, told_of
+from gateway.kernel.evidence import Question, judged, question, settle, stands, told_of
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import Digest
 from gateway.model.events import Event
@@ -54,8 +54,10 @@ class Verifying:
         rule = rules.policy.verifiers[name]
         answer, started = await self._seen(rule, arguments, rules, None)
         cited, payloads = stored(answer, self._salt)
-        verdict, says = judged(name, rule, run, answer, arguments, rules, utc(self._clock.now()))
-        return Probed(verdict, told_of(name, rule, verdict, says), started, cited.digest if cited else None), payloads
+        now, found = utc(self._clock.now()), cited.digest if cited else None
+        verdict, says = judged(name, rule, run, answer, arguments, rules, now)
+        stood = stands(rule, run, answer, found, arguments, rules, now, self._salt)
+        return Probed(verdict, told_of(name, rule, verdict, says), started, found, stood), payloads
 
     async def _ask(self, run: Run, rules: Rules, asked: Question, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
         """One verifier has spoken, or another gateway has asked it meanwhile."""

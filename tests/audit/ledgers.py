@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from gateway.kernel.approve import answer, resolve
+from gateway.kernel.approve import resolve
 from gateway.model.alike import alike_digest
 from gateway.model.canonical import digest
 from gateway.model.events import Event, Who
@@ -24,6 +24,7 @@ from gateway.ports import Ledger
 from gateway.runtime.audit import Report, Wanted, verify
 from gateway.runtime.sealing import Sealer, Sealing
 from tests import world
+from tests.people import answer
 from tests.runtime.house import House, house
 
 KEY = seal_key("11" * 32)
@@ -134,7 +135,7 @@ async def _settled(it: House) -> None:
     for name, happened in zip(sorted((await it.book.state_of("run_1")).unsettled), (True, False), strict=True):
 
         def told(run: Run, _: object, now: datetime, one: str = name, yes: bool = happened) -> Sequence[Event]:  # noqa: FBT001
-            return resolve(run, one, happened=yes, by=BOSS, reason="looked", now=now)
+            return resolve(run, one, what="happened" if yes else "did_not_happen", by=BOSS, reason="looked", now=now)
 
         await it.book.say("run_1", told)
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from gateway.kernel.approve import answer
 from gateway.kernel.audit import Step
 from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import decide
@@ -31,6 +30,7 @@ from gateway.model.proposal import Key, KeySource
 from gateway.model.record import Record, encode, link, utc
 from gateway.model.run import Run
 from tests import world
+from tests.people import answer
 
 BOSS = Who(tenant="local", id="local:boss", roles=("boss",))
 ASKING: dict[str, Any] = {"transitions": [{"name": "ask", "tools": ["*"], "approval": {"role": "boss", "quorum": 2}}]}

@@ -60,7 +60,7 @@ async def test_a_role_that_policy_asks_for_is_stated_and_recorded(tmp_path: Path
     await run("approvals", "approve", handle, "--role", "finance", *ledger_of(tmp_path))
     shown, _ = await run("show", "run_h", "--json", *ledger_of(tmp_path))
     decided = next(one for one in json.loads(shown) if one["event"]["kind"] == "approval.decided")
-    assert decided["event"]["by"]["roles"] == ["owner", "finance"]
+    assert decided["event"]["by"]["roles"] == ["finance", "owner"]
 
 
 async def test_what_an_observing_policy_let_pass_is_told_call_by_call(tmp_path: Path) -> None:

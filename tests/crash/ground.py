@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.kernel.approve import NotAwaiting, answer, resolve
+from gateway.kernel.approve import resolve
 from gateway.model.alike import alike_digest
 from gateway.model.answer import Shown
 from gateway.model.canonical import Digest, canonical, digest, digest_bytes
@@ -13,12 +13,14 @@ from gateway.model.policy import Policy
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key, KeySource, Proposal
 from gateway.model.record import Record, decode
+from gateway.model.review import Refused
 from gateway.model.run import Run
 from gateway.ports import Append, Clock, Ledger
 from gateway.runtime.policies import spelled
 from tests.crash.clocks import TrueClock
 from tests.crash.history import Claim, History, Reply
 from tests.crash.outside import ARGUMENT, VALID_S, Outside
+from tests.people import answer
 
 PROBE = "status"
 AGENT = Principal("agent", "acme", frozenset({"agents"}))
@@ -219,7 +221,7 @@ class Ground:
 
 
 def approving(run: Run, approval: str, *, yes: bool = True) -> Any:
-    """A step by which a reviewer answers. Raises: NotAwaiting."""
+    """A step by which a reviewer answers. Raises: Refused."""
     action = run.approvals[approval].action
 
     def decided(state: Run, _rules: object, now: Any) -> list[Event]:
@@ -229,13 +231,17 @@ def approving(run: Run, approval: str, *, yes: bool = True) -> Any:
 
 
 def resolving(ground: "Ground", attempt: str) -> Any:
-    """A step by which a person looks, and says what became of an unknown attempt. Raises: NotAwaiting."""
+    """A step by which a person looks, and says what became of an unknown attempt. Raises: Refused."""
 
     def told(state: Run, _rules: object, now: Any) -> list[Event]:
         happened = any(one.attempt == attempt for one in ground.outside.effects)
         known = state.attempts.get(attempt)
         if not happened and known is not None and ground.clock.seconds < known.settles_at.timestamp():
-            raise NotAwaiting("people have a watch of their own, and come back")
-        return list(resolve(state, attempt, happened=happened, by=BOSS, reason="looked", now=now))
+            raise Refused("settles", "people have a watch of their own, and come back")
+        return list(
+            resolve(
+                state, attempt, what="happened" if happened else "did_not_happen", by=BOSS, reason="looked", now=now
+            )
+        )
 
     return told

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from gateway.kernel import decide, evidence, reduce, rounds, spending, verify
+from gateway.kernel import asking, decide, evidence, people, reduce, rounds, spending, verify
 from gateway.kernel.moves import NEXT
 from gateway.model.run import RunState
 from gateway.outbound.ledger import memory
@@ -78,14 +78,14 @@ MUTANTS: Mapping[str, Mutant] = {
         "I11", (spending, "_own_budget", wrong.no_budget), tools=("fresh",), scarce=True, weights={"ask": 9.0}
     ),
     "an approval is for a tool, not for an action": _mutant(
-        "I13", (spending, "action_digest", wrong.for_the_tool), tools=("approved",), weights={"review": 6.0}
+        "I13", (people, "action_digest", wrong.for_the_tool), tools=("approved",), weights={"review": 6.0}
     ),
     "an approval can be used again": _mutant(
-        "I12", (reduce, "_use_up", lambda run, *_: run), tools=("approved",), refs=1, weights={"review": 6.0}
+        "I12", (asking, "used", lambda run, *_: run), tools=("approved",), refs=1, weights={"review": 6.0}
     ),
     "an approval never ends": _mutant(
         "I14",
-        (spending, "approval", None),
+        (people, "approval", None),
         (decide, "CHECKS", {**decide.CHECKS, "approval": wrong.endless_approval}),
         tools=("approved",),
         weights={"review": 4.0, "time": 4.0},

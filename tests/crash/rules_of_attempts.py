@@ -4,7 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from gateway.model.events import IntentRecorded
+from gateway.model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    EscalationAcknowledged,
+    IntentRecorded,
+    RunStopped,
+)
 from tests.crash.attempts import FORWARD, FREED, Lived, given_way, lived
 from tests.crash.history import History
 
@@ -37,6 +45,7 @@ def all_that_is_open_is_listed(history: History) -> Iterator[str]:
     place, attempts = len(history.records), lived(history)
     given = given_way(attempts)
     owed = {one.id: state for one in attempts.values() if (state := one.owes_at(place)) and given.get(one.id) is None}
+    owed |= wait_for_people(history)
     listed = {one.attempt: one.state for one in history.tracked}
     for name in sorted(owed.keys() | listed.keys()):
         if owed.get(name) != listed.get(name):
@@ -47,6 +56,38 @@ def all_that_is_open_is_listed(history: History) -> Iterator[str]:
     for claim in history.claims:
         if claim.left_s > 0:
             yield f"`{claim.by}` took `{claim.attempt}`, whose lease had still {claim.left_s:.1f} s"
+
+
+def wait_for_people(history: History) -> dict[str, str]:
+    """What people are asked and have not answered, and the runs that wait for one."""
+    waits: dict[str, str] = {}
+    asked: dict[str, tuple[str, ApprovalRequested]] = {}
+    agreed: dict[str, int] = defaultdict(int)
+    for _, record, event in history.events():
+        match event:
+            case ApprovalRequested():
+                asked[event.approval] = record.run, event
+                waits = {name: state for name, state in waits.items() if name not in event.supersedes}
+                waits[event.approval] = "awaiting"
+            case ApprovalDecided(decision="approved"):
+                agreed[event.approval] += 1
+                request = asked[event.approval][1]
+                needed = sum(stage.quorum for stage in request.terms.stages) or request.quorum
+                if agreed[event.approval] >= needed:
+                    waits.pop(event.approval, None)
+            case ApprovalDecided() | ApprovalWithdrawn() | ApprovalExpired():
+                waits.pop(event.approval, None)
+            case EscalationAcknowledged():
+                waits.pop(record.run, None)
+            case RunStopped():
+                waits = {
+                    name: state for name, state in waits.items() if name not in asked or asked[name][0] != record.run
+                }
+                if event.outcome == "human_escalation" and event.by is None:
+                    waits[record.run] = "escalated"
+            case _:
+                pass
+    return waits
 
 
 def only_forward(history: History) -> Iterator[str]:

@@ -6,11 +6,11 @@ The same story is told again and again, and dies each time one passage later.
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gateway.kernel.approve import NotAwaiting
 from gateway.kernel.verify import SUSPENDED_S
 from gateway.model.answer import Shown
 from gateway.model.canonical import canonical, digest
 from gateway.model.proposal import Resume
+from gateway.model.review import Refused
 from gateway.model.run import AttemptState
 from tests.crash.ground import AGENT, Ground, approving, resolving
 from tests.crash.history import History
@@ -124,7 +124,7 @@ async def settled_by_people(life: Life) -> None:
 async def _said(life: Life, attempt: str) -> None:
     try:
         await life.book.say(RUN, resolving(life.ground, attempt))
-    except NotAwaiting:
+    except Refused:
         return  # recovery was quicker
 
 

@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from gateway.kernel.approve import NotAwaiting
 from gateway.model.answer import Shown
 from gateway.model.canonical import digest
 from gateway.model.policy import Policy
 from gateway.model.proposal import Key, KeySource, Proposal, Resume
+from gateway.model.review import Refused
 from gateway.model.run import AttemptState
 from gateway.outbound.ledger import MemoryLedger
 from gateway.ports import LedgerUnavailable
@@ -236,13 +236,13 @@ async def _opened(life: Life, run: str) -> None:
 
 
 async def _reviewed(life: Life, run: str, approval: str, *, yes: bool) -> None:
-    with suppress(NotAwaiting, LedgerUnavailable, KeyError):
+    with suppress(Refused, LedgerUnavailable, KeyError):
         state = await life.book.fresh_state_of(run)
         await life.book.say(run, approving(state, approval, yes=yes))
 
 
 async def _resolved(life: Life, run: str, attempt: str) -> None:
-    with suppress(NotAwaiting, LedgerUnavailable):
+    with suppress(Refused, LedgerUnavailable):
         await life.book.say(run, resolving(life.ground, attempt))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from gateway.kernel import accounts, checks, evidence, recover, spending, verify
+from gateway.kernel import accounts, checks, evidence, people, recover, verify
 from gateway.kernel.case import Case, Step, passed
 from gateway.model.account import Posting
 from gateway.model.canonical import digest
@@ -116,7 +116,7 @@ def endless_approval(case: Case) -> Step:
     return _approval(case._replace(now=case.run.opened_at or case.now))
 
 
-_approval = spending.approval
+_approval = people.approval
 
 
 def any_answer(

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from gateway.kernel.accounts import looked_at
-from gateway.kernel.approve import NotAwaiting, answer
 from gateway.kernel.case import Gather, Observed, Probed
 from gateway.kernel.decide import decide
 from gateway.kernel.moves import NEXT_ATTEMPT
@@ -40,9 +39,11 @@ from gateway.model.policy import UNITS
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key, KeySource, Proposal, Resume
 from gateway.model.record import utc
+from gateway.model.review import Refused
 from gateway.model.run import Attempt, Run, RunState, Tracked
 from gateway.model.tool import Tool
 from tests import world
+from tests.people import answer
 
 EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "25"))
 """Few, for every day; thousands find more."""
@@ -361,7 +362,7 @@ def _step(draw: st.DrawFn, rules: Rules, life: Life, step: str) -> Event | None:
         said = draw(st.sampled_from([True, True, False]))
         try:
             return answer(run, asked.id, asked.action, approve=said, by=by, reason="", now=utc(life.at))
-        except NotAwaiting:
+        except Refused:
             return None
     if step == "move":
         return PhaseMoved(source=run.phase, target=draw(st.sampled_from(PHASES)), transition="t0")

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from rpds import HashTrieMap
 
-from gateway.kernel.approve import answer
 from gateway.model.events import ApprovalRequested, Charge, IntentRecorded, Who
 from gateway.model.policy import MAX_COST
 from gateway.model.record import utc
@@ -13,6 +12,7 @@ from tests import world
 from tests.kernel import made
 from tests.kernel.test_decide import with_write
 from tests.kernel.test_what_checks_find import said
+from tests.people import answer
 
 PAY = world.proposal("pay", {"n": 2})
 

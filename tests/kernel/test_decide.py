@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.kernel.approve import answer
 from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import CHECKS, decide
 from gateway.kernel.registry import pin, pinned_part
@@ -43,6 +42,7 @@ from gateway.model.record import utc
 from gateway.model.run import Run, Tracked
 from gateway.model.tool import Tool
 from tests import world
+from tests.people import answer
 
 TOOLS = {one.name: one for one in (world.tool("read", read=True), world.tool("write"), world.tool("pay"))}
 SAME = {"digest": pin(TOOLS["write"].definition), "definition": pinned_part(TOOLS["write"].definition)}

@@ -360,7 +360,7 @@ def test_a_question_to_a_person_is_counted_as_a_review() -> None:
     run, _ = opened()
     asked = Approval(
         id="ap_1", action=ACTION, tool="write", rule="ask", role="boss", quorum=2, self_review=False,
-        requested_at=utc(LATER), expires_at=NOW, seq=2,
+        requested_at=utc(LATER), expires_at=NOW, seq=2, arguments=VERDICT["arguments"],
     )  # fmt: skip
     assert changed(run, requested(run)) == {
         "reported_tokens": 7, "approvals": {"ap_1": asked}, "actions": {ACTION: "ap_1"}, "spent": Charge(reviews=1),
@@ -377,7 +377,7 @@ def test_an_answer_that_nobody_waits_for_or_a_second_use_is_a_corrupt_ledger() -
     run, rules = opened()
     asked = world.after(run, requested(run, quorum=1))
     for event in (decided(approval="ap_2"), decided(action=ASKED)):
-        with pytest.raises(CorruptLedger, match="was not awaiting this decision"):
+        with pytest.raises(CorruptLedger, match="was not awaiting"):
             world.after(asked, event)
     intent = _intent(run, rules, approval="ap_1", attempt="run_1.9")
     for before in (run, asked, world.after(asked, decided(decision="rejected"))):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.kernel.approve import NotAwaiting, action_digest, answer, pending, resolve
+from gateway.kernel.approve import action_digest, pending, resolve
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import digest
 from gateway.model.events import (
@@ -22,9 +22,11 @@ from gateway.model.events import (
 )
 from gateway.model.principal import Principal
 from gateway.model.record import utc
+from gateway.model.review import Refused
 from gateway.model.run import Approval, Run
 from tests import world
 from tests.kernel.test_decide import WRITE, judge, receipt, with_write
+from tests.people import answer
 
 NOW = utc(world.T0)
 BOSS = Who(tenant="local", id="local:boss", roles=("boss",))
@@ -51,13 +53,20 @@ def test_an_answer_is_recorded_with_who_gave_it() -> None:
     run, approval = asked()
     for approve, decision in ((True, "approved"), (False, "rejected")):
         expected = ApprovalDecided.model_validate(
-            {"approval": approval.id, "action": approval.action, "decision": decision, "by": BOSS, "reason": "seen"}
+            {
+                "approval": approval.id,
+                "action": approval.action,
+                "decision": decision,
+                "by": BOSS,
+                "reason": "seen",
+                "via": "cli",
+            }
         )
         assert says(run, approval, approve=approve) == expected
 
 
 def refused(run: Run, approval: Approval, by: Who = BOSS, **changes: Any) -> str:
-    with pytest.raises(NotAwaiting) as caught:
+    with pytest.raises(Refused) as caught:
         says(run, approval, by, **changes)
     return str(caught.value)
 
@@ -143,12 +152,12 @@ def unknown(*more: Any) -> tuple[Run, Rules]:
 def test_a_person_may_say_that_a_call_happened_or_once_nothing_can_come_any_more_that_it_did_not() -> None:
     run, _ = unknown()
     for at in (NOW, SETTLED):
-        found = resolve(run, "run_1.2", happened=True, by=BOSS, reason="seen", now=at)
+        found = resolve(run, "run_1.2", what="happened", by=BOSS, reason="seen", now=at)
         receipt = ReceiptRecorded(
             attempt="run_1.2", source="person", answer="result", is_error=False, late=True, by=BOSS, reason="seen"
         )
         assert found == (receipt,)
-    refuted = resolve(run, "run_1.2", happened=False, by=BOSS, reason="looked", now=SETTLED)
+    refuted = resolve(run, "run_1.2", what="did_not_happen", by=BOSS, reason="looked", now=SETTLED)
     assert refuted == (AttemptRefuted(attempt="run_1.2", source="person", reason="looked", by=BOSS),)
 
 
@@ -164,8 +173,8 @@ def test_a_person_may_say_that_a_call_happened_or_once_nothing_can_come_any_more
 )  # fmt: skip
 def test_only_what_is_unknown_can_be_resolved(more: list[Any], attempt: str, says: str) -> None:
     run, _ = unknown(*more)
-    with pytest.raises(NotAwaiting) as caught:
-        resolve(run, attempt, happened=True, by=BOSS, reason="", now=SETTLED)
+    with pytest.raises(Refused) as caught:
+        resolve(run, attempt, what="happened", by=BOSS, reason="", now=SETTLED)
     assert str(caught.value) == says
 
 
@@ -176,14 +185,14 @@ def test_what_is_open_is_said_to_be_open_and_what_was_unsent_unsent() -> None:
     rules = world.rules()
     for events, state in (([], f"open: {OPEN}"), ([AttemptUnsent(attempt="run_1.2", reason="t")], "unsent")):
         run = with_write(*events)(world.opened(rules), rules)
-        with pytest.raises(NotAwaiting) as caught:
-            resolve(run, "run_1.2", happened=True, by=BOSS, reason="", now=SETTLED)
+        with pytest.raises(Refused) as caught:
+            resolve(run, "run_1.2", what="happened", by=BOSS, reason="", now=SETTLED)
         assert str(caught.value) == f"attempt `run_1.2` is {state}; only an unknown one can be resolved"
 
 
 def test_nobody_may_say_that_it_did_not_happen_while_it_still_can() -> None:
     run, _ = unknown()
-    with pytest.raises(NotAwaiting) as caught:
-        resolve(run, "run_1.2", happened=False, by=BOSS, reason="", now=SETTLED - timedelta(microseconds=1))
+    with pytest.raises(Refused) as caught:
+        resolve(run, "run_1.2", what="did_not_happen", by=BOSS, reason="", now=SETTLED - timedelta(microseconds=1))
     until = "2027-01-15T08:01:30+00:00"
     assert str(caught.value) == f"the upstream may still act on `run_1.2` until {until}; ask again then"

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from gateway.kernel.approve import answer
 from gateway.kernel.rules import Rules, compile_rules
 from gateway.model.canonical import digest
 from gateway.model.events import (
@@ -27,6 +26,7 @@ from tests import world
 from tests.kernel import made
 from tests.kernel.test_decide import WRITE, receipt, with_write
 from tests.kernel.test_what_checks_find import finding, refusal, said
+from tests.people import answer
 
 MIDNIGHT = "2027-01-16T00:00:00+00:00"
 UNKNOWN = AttemptUnknown(attempt="run_1.2", reason="t")

@@ -9,6 +9,7 @@ import pytest
 from gateway.kernel.case import Case, Gather, Observed, Pass, Refuse
 from gateway.kernel.decide import CHECKS, Taken, decide
 from gateway.kernel.rules import Rules, compile_rules
+from gateway.model.asked import Terms
 from gateway.model.canonical import digest
 from gateway.model.events import (
     ApprovalRequested,
@@ -26,6 +27,7 @@ from gateway.model.events import (
     RunStopped,
     UsedKey,
     Verdict,
+    Who,
 )
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key, KeySource, Proposal, Resume
@@ -178,6 +180,8 @@ def test_a_question_to_a_person_holds_all_that_an_answer_needs() -> None:
         role="boss",
         quorum=2,
         self_review=True,
+        by=Who(tenant="local", id="local:user"),
+        terms=Terms(consequence="a write call that cannot be undone"),
         expires_at=NOW + timedelta(seconds=60),
         reason="large",
     )  # fmt: skip

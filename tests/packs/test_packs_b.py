@@ -20,11 +20,12 @@ from typing import Any
 import pytest
 
 from gateway.cli.ledgers import book
-from gateway.kernel.approve import NotAwaiting, answer
 from gateway.model.events import Who
+from gateway.model.review import Refused
 from gateway.outbound.ledger import open_ledger
 from tests import real_servers
 from tests.cli.agents import Process, counterfoil, ledger_of, post, run
+from tests.people import answer
 from tests.servers.log import Log
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -355,7 +356,7 @@ async def test_two_people_must_agree_to_a_large_refund(tmp_path: Path) -> None:
         clerk = Clerk(url, token)
         large = {"payment_intent": "pi_3PqW8sAbCdEfGh", "amount": 6000}
         at = (await clerk.call("create_refund", **large))["structuredContent"]["approval"]["approve_at"]
-        with pytest.raises(NotAwaiting, match="may not answer it"):
+        with pytest.raises(Refused, match="may not answer it"):
             await agree(at, "cleo")
         await agree(at, "ann")
         assert (await clerk.told("create_refund", **large))[0] == "needs_approval"

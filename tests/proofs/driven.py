@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from gateway.kernel import evidence, fresh, verify
-from gateway.kernel.approve import NotAwaiting, answer, pending, resolve
+from gateway.kernel.approve import pending, resolve
 from gateway.kernel.evidence import Question, question
 from gateway.kernel.finish import askable, missing
 from gateway.kernel.rules import Rules
@@ -19,10 +19,12 @@ from gateway.model.canonical import digest
 from gateway.model.events import Event, FinishClaimed, FinishRefused, IntentRecorded, RunMigrated, Who
 from gateway.model.proposal import Key, KeySource
 from gateway.model.record import utc
+from gateway.model.review import Refused
 from gateway.model.run import Attempt, AttemptState, RunState
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
 from tests import world
 from tests.kernel import made
+from tests.people import answer
 
 T = TypeVar("T")
 Choose = Callable[[Sequence[Any]], Any]
@@ -231,8 +233,17 @@ class Driven:
         attempt = self._attempt(AttemptState.UNKNOWN)
         if attempt is not None:
             happened = self.choose([True, False])
-            with suppress(NotAwaiting):
-                self.goes_on(resolve(self.life.run, attempt.id, happened=happened, by=BOSS, reason="so", now=now))
+            with suppress(Refused):
+                self.goes_on(
+                    resolve(
+                        self.life.run,
+                        attempt.id,
+                        what="happened" if happened else "did_not_happen",
+                        by=BOSS,
+                        reason="so",
+                        now=now,
+                    )
+                )
 
     def _look(self) -> None:
         """A verifier of a call begins to look; two gateways may do so at once."""

@@ -12,13 +12,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gateway.kernel.approve import NotAwaiting, answer
 from gateway.kernel.rules import compile_rules
 from gateway.model.answer import Shown
 from gateway.model.canonical import digest
 from gateway.model.events import Who
 from gateway.model.policy import Policy
 from gateway.model.principal import Parent, Principal
+from gateway.model.review import Refused
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.outbound.policy_files import load_policy
 from gateway.runtime.book import Book, Options
@@ -26,6 +26,7 @@ from gateway.runtime.cases import mismatch
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, condition_trouble
 from tests import world
+from tests.people import answer
 from tests.rules.scenarios import RECORD, SCENARIOS, SENT, Call, Came, Opens, Says
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +124,7 @@ class Stage:
                     answer(state, asked.id, asked.action, approve=step.yes, by=by, reason="", now=now)
                 ],
             )
-        except NotAwaiting:
+        except Refused:
             return "refused"
         return "taken"
 

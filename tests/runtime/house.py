@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio
 
-from gateway.kernel.approve import answer
 from gateway.model.alike import alike_digest
 from gateway.model.answer import Shown
 from gateway.model.canonical import digest
@@ -20,6 +19,7 @@ from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies
 from gateway.runtime.recover import Recovery
 from tests import world
+from tests.people import answer
 
 ME = Who(tenant="local", id="local:boss")
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from gateway.kernel.approve import answer, resolve
+from gateway.kernel.approve import resolve
 from gateway.model.events import Who
 from gateway.model.tool import NotSent, Silence, ToolResult
 from gateway.outbound.ledger import open_ledger
 from tests import world
+from tests.people import answer
 from tests.runtime.house import House, house, refused
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +55,7 @@ async def test_what_was_never_sent_is_given_back_and_what_is_unknown_is_kept() -
         boss = Who(tenant="local", id="local:boss")
         await it.book.say(
             "run_1",
-            lambda run, _, now: resolve(run, "run_1.4", happened=False, by=boss, reason="looked", now=now),
+            lambda run, _, now: resolve(run, "run_1.4", what="did_not_happen", by=boss, reason="looked", now=now),
         )
         assert await stands(it) == 0
 

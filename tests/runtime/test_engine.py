@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.kernel.approve import answer, resolve
+from gateway.kernel.approve import resolve
 from gateway.model.events import Outcome
 from gateway.model.proposal import Key, KeySource
 from gateway.model.run import AttemptState
@@ -13,6 +13,7 @@ from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResu
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import Append, Dispatch, LedgerUnavailable
 from tests import world
+from tests.people import answer
 from tests.runtime.house import ME, house, outcome
 
 pytestmark = pytest.mark.anyio
@@ -251,7 +252,7 @@ async def test_a_person_settles_an_unknown_and_only_then_may_it_be_sent_again() 
         it.clock.tell(91)
         await it.book.say(
             "run_1",
-            lambda run, _, now: resolve(run, "run_1.2", happened=False, by=ME, reason="looked at the bank", now=now),
+            lambda run, _, now: resolve(run, "run_1.2", what="did_not_happen", by=ME, reason="looked", now=now),
         )
         assert outcome(await it.call("write", {"a": 1})) == "result"
         assert len(it.upstreams.sent) == 2
@@ -320,7 +321,7 @@ async def test_what_a_person_settled_is_verified_as_soon_as_somebody_asks() -> N
         it.upstreams.will("write", Silence("timeout"))
         await it.call("write", {"a": 1})
         await it.book.say(
-            "run_1", lambda run, _, now: resolve(run, "run_1.2", happened=True, by=ME, reason="seen", now=now)
+            "run_1", lambda run, _, now: resolve(run, "run_1.2", what="happened", by=ME, reason="seen", now=now)
         )
         it.upstreams.will("check", world.ok(structuredContent={"exit": 0}))
         assert outcome(await it.call("write", {"a": 1})) == "in_flight"

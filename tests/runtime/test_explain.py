@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.kernel.approve import NotAwaiting, answer, resolve
+from gateway.kernel.approve import resolve
 from gateway.kernel.explain import conclusion, lines, reading
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import Digest, canonical, digest, parse
@@ -21,6 +21,7 @@ from gateway.model.events import Event
 from gateway.model.principal import Parent, Principal
 from gateway.model.proposal import Key, KeySource, Resume
 from gateway.model.record import decode, encode, utc
+from gateway.model.review import Refused
 from gateway.model.run import Approval, Run
 from gateway.model.tool import InputRequired, NotSent, ProtocolError, Silence, ToolResult
 from gateway.outbound.ledger.memory import MemoryLedger
@@ -28,6 +29,7 @@ from gateway.ports import Append, NoSuchRun
 from gateway.runtime.explain import again, differences, kept, same, verdict_of
 from gateway.runtime.foretell import Asked, standing
 from tests import world
+from tests.people import answer
 from tests.runtime.house import ME, House, house
 
 WHOLE = "!has(result.structuredContent) || result.structuredContent.ok == true"
@@ -132,7 +134,7 @@ async def decided(it: House, *, yes: bool) -> None:
         def answered(run: Run, _: Rules, now: datetime, one: Approval = approval) -> list[Event]:
             return [answer(run, one.id, one.action, approve=yes, by=ME, reason="", now=now)]
 
-        with suppress(NotAwaiting):
+        with suppress(Refused):
             await it.book.say("run_1", answered)
 
 
@@ -141,9 +143,9 @@ async def settled(it: House, *, yes: bool) -> None:
     for name in (await it.book.state_of("run_1")).unsettled:
 
         def told(run: Run, _: Rules, now: datetime, one: str = name) -> Sequence[Event]:
-            return resolve(run, one, happened=yes, by=ME, reason="looked", now=now)
+            return resolve(run, one, what="happened" if yes else "did_not_happen", by=ME, reason="looked", now=now)
 
-        with suppress(NotAwaiting):
+        with suppress(Refused):
             await it.book.say("run_1", told)
 
 

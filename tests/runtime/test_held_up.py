@@ -57,7 +57,7 @@ async def test_who_slept_through_what_a_person_said_tells_that_and_not_the_answe
             clock.tell(16)
         clock.tell(90)
         await b.book.say(
-            "run_1", lambda run, _, now: resolve(run, "run_1.2", happened=True, by=ME, reason="seen", now=now)
+            "run_1", lambda run, _, now: resolve(run, "run_1.2", what="happened", by=ME, reason="seen", now=now)
         )
         go.set()
         told = (await calling).refusal

@@ -34,7 +34,7 @@ async def test_a_late_answer_of_what_was_held_for_undone_is_recorded_beside_an_e
         await it.call("write", {"n": 1})
         it.clock.tell(91)
         await it.book.say(
-            "run_1", lambda run, _, now: resolve(run, "run_1.2", happened=False, by=ME, reason="looked", now=now)
+            "run_1", lambda run, _, now: resolve(run, "run_1.2", what="did_not_happen", by=ME, reason="looked", now=now)
         )
         second = asyncio.ensure_future(it.call("write", {"n": 1}, deliver=again == "delivered"))
         await it.settle()

@@ -165,7 +165,7 @@ async def left_unverified(it: House) -> None:
     _ = await it.call("write", {"path": "a"})
 
     def happened(run: Run, _: Any, now: datetime) -> Sequence[Event]:
-        return resolve(run, "run_1.2", happened=True, by=ME, reason="seen", now=now)
+        return resolve(run, "run_1.2", what="happened", by=ME, reason="seen", now=now)
 
     await it.book.say("run_1", happened)
     assert (await it.book.state_of("run_1")).attempts["run_1.2"].unverified

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from gateway.kernel.approve import NotAwaiting, answer
 from gateway.model.events import Who
+from gateway.model.review import Refused
 from tests import world
+from tests.people import answer
 from tests.runtime.house import House, house, refused
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +27,7 @@ async def decide(it: House, who: str, *, yes: bool = True) -> None:
 async def test_whoever_asks_may_not_answer() -> None:
     async with house(transitions=[{"name": "ask", "tools": ["write"], "approval": {}}]) as it:
         await it.call("write", {"n": 1})
-        with pytest.raises(NotAwaiting, match=r"asked for .* and may not answer it"):
+        with pytest.raises(Refused, match=r"asked for .* and may not answer it"):
             await decide(it, world.USER.id)
         await decide(it, "local:boss")
         assert refused(await it.call("write", {"n": 1})) is None
@@ -37,7 +38,7 @@ async def test_two_different_people_must_agree_and_one_no_is_enough() -> None:
         await it.call("write", {"n": 1})
         await decide(it, "local:ann")
         assert refused(await it.call("write", {"n": 1})) == ("needs_approval", "ask")
-        with pytest.raises(NotAwaiting, match="has said yes"):
+        with pytest.raises(Refused, match="has said yes"):
             await decide(it, "local:ann")
         await decide(it, "local:bob")
         assert refused(await it.call("write", {"n": 1})) is None

@@ -134,7 +134,7 @@ async def test_what_a_person_settled_as_happened_is_told_once_in_any_run() -> No
         it.upstreams.will("write", Silence("timeout"))
         await it.call("write", {"a": 1})
         await it.book.say(
-            "run_1", lambda run, _, now: resolve(run, "run_1.2", happened=True, by=ME, reason="seen", now=now)
+            "run_1", lambda run, _, now: resolve(run, "run_1.2", what="happened", by=ME, reason="seen", now=now)
         )
         await it.open("run_2")
         told = await it.call("write", {"a": 1}, run="run_2")

@@ -14,15 +14,16 @@ import anyio
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from gateway.kernel.approve import NotAwaiting, resolve
-from gateway.kernel.approve import answer as decided
+from gateway.kernel.approve import resolve
 from gateway.kernel.rules import Rules
 from gateway.model.events import Event
+from gateway.model.review import Refused
 from gateway.model.run import Run, RunState
 from gateway.model.tool import InputRequired, NotSent, Silence
 from gateway.outbound.ledger.memory import MemoryLedger
 from tests import world
 from tests.kernel.made import EXAMPLES
+from tests.people import answer as decided
 from tests.runtime.house import ME, House
 from tests.runtime.undoing import REFUND, WAS_PAID, answer, swept, undoing, upstreams
 
@@ -116,7 +117,7 @@ async def says(it: House, *, yes: bool) -> None:
         def answered(run: Run, _: Rules, now: datetime, asked: Any = approval) -> Sequence[Event]:
             return [decided(run, asked.id, asked.action, approve=yes, by=ME, reason="", now=now)]
 
-        with suppress(NotAwaiting):
+        with suppress(Refused):
             await it.book.say("run_1", answered)
 
 
@@ -125,9 +126,9 @@ async def settles(it: House, *, yes: bool) -> None:
     for name in (await it.book.fresh_state_of("run_1")).unsettled:
 
         def told(run: Run, _: Rules, now: datetime, one: str = name) -> Sequence[Event]:
-            return resolve(run, one, happened=yes, by=ME, reason="looked", now=now)
+            return resolve(run, one, what="happened" if yes else "did_not_happen", by=ME, reason="looked", now=now)
 
-        with suppress(NotAwaiting):
+        with suppress(Refused):
             await it.book.say("run_1", told)
 
 

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from gateway.kernel.approve import answer as decided
 from gateway.kernel.approve import resolve
 from gateway.kernel.explain import conclusion
 from gateway.kernel.reduce import fold
@@ -23,6 +22,7 @@ from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.runtime.explain import again, differences, kept, verdict_of
 from tests import world
 from tests.audit.ledgers import found, verified
+from tests.people import answer as decided
 from tests.runtime.house import ME, House, house
 
 Sent: TypeAlias = tuple[str, dict[str, Any]]
@@ -147,7 +147,7 @@ async def finds(it: House, attempt: str, *, happened: bool) -> None:
     it.clock.tell(3_600)
 
     def settled(run: Run, _: Rules, now: datetime) -> Sequence[Event]:
-        return resolve(run, attempt, happened=happened, by=ME, reason="looked", now=now)
+        return resolve(run, attempt, what="happened" if happened else "did_not_happen", by=ME, reason="looked", now=now)
 
     await it.book.say("run_1", settled)
 

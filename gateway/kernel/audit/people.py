@@ -15,7 +15,9 @@ def approval_of_another_action(step: Step) -> str | None:
         return None
     owner = step.before.principal or Principal("?")
     proposal = Proposal(step.before.id, owner, event.tool, {}, event.arguments, event.arguments)
-    if approval.action != action_digest(proposal, event.definition, event.policy):
+    exact = approval.action == action_digest(proposal, event.definition, event.policy)
+    wide = approval.granted is not None and approval.scope is not None  # whether it was within is for judging again
+    if not exact and not wide:
         return f"`{approval.id}` was given for another action"
     if approval.rule not in {"", event.transition}:
         return f"`{approval.id}` was asked for by `{approval.rule}`, and `{event.transition}` used it"
@@ -27,9 +29,9 @@ def approval_expired(step: Step) -> str | None:
     event = step.record.event
     decided = step.before.approvals.get(event.approval) if isinstance(event, ApprovalDecided) else None
     approval = _used(step) or decided
-    if approval is None or step.record.at < approval.expires_at:
+    if approval is None or step.record.at < approval.until:
         return None
-    return f"`{approval.id}` had expired at {approval.expires_at.isoformat(timespec='seconds')}"
+    return f"`{approval.id}` had expired at {approval.until.isoformat(timespec='seconds')}"
 
 
 def approval_by_the_wrong(step: Step) -> str | None:
@@ -41,8 +43,9 @@ def approval_by_the_wrong(step: Step) -> str | None:
     who, owner = event.by, step.before.principal
     if not approval.self_review and owner is not None and (owner.tenant, owner.id) == (who.tenant, who.id):
         return f"`{who.id}` answered what they had asked for themselves"
-    if approval.role is not None and approval.role not in who.roles:
-        return f"`{who.id}` has not the role `{approval.role}`"
+    waits = approval.waits_for
+    if waits is not None and waits[0].role is not None and waits[0].role not in who.roles:
+        return f"`{who.id}` has not the role `{waits[0].role}`"
     return f"`{who.id}` answered twice" if (who.tenant, who.id) in approval.agreed else None
 
 

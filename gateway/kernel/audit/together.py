@@ -29,13 +29,13 @@ UNDER_WAY = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """An attempt that the ledger must have among those that are not settled."""
+    """What the ledger must have among what is not settled."""
 
     run: str
     state: str
     hold: Digest | None
     since: datetime
-    """When it was intended."""
+    """When it was intended, or asked."""
 
 
 class Together:
@@ -60,7 +60,8 @@ class Together:
     def note(self, step: Step, tracked: Mapping[str, str | None], gave_way: str | None) -> Iterator[Breach]:
         """What the record breaks of what other runs did.
 
-        `tracked` has the attempts that it moves, each with what it must be listed as; None for what is settled.
+        `tracked` has the attempts that it moves, and what people are asked, each with what it must be listed as; None
+        for what is settled.
         `gave_way` is the attempt whose hold ended with it.
         """
         self._latest = max(self._latest, step.record.at.timestamp())
@@ -69,7 +70,12 @@ class Together:
             self._settle(gave_way)
         yield from self._of_holds(step)
         for name, state in tracked.items():
-            self._track(step.after, step.after.attempts[name], state)
+            if name in step.after.attempts:
+                self._track(step.after, step.after.attempts[name], state)
+            elif state is None:
+                self._settle(name)
+            else:
+                self.unsettled[name] = Expected(step.after.id, state, None, step.record.at)
         for posting in (*postings(step.before, step.record.event), *held_back(step.before, step.after)):
             yield from self._post(step, posting)
         self._forget()

@@ -17,6 +17,10 @@ from gateway.model.policy.parts import Mode as Mode
 from gateway.model.policy.parts import Name as Name
 from gateway.model.policy.parts import ProbeCall as ProbeCall
 from gateway.model.policy.parts import micro as micro
+from gateway.model.policy.people import ApprovalRule as ApprovalRule
+from gateway.model.policy.people import Reuse as Reuse
+from gateway.model.policy.people import ReviewLoad as ReviewLoad
+from gateway.model.policy.people import Stage as Stage
 from gateway.model.policy.registry import Compensation as Compensation
 from gateway.model.policy.registry import Failure as Failure
 from gateway.model.policy.registry import Idempotency as Idempotency
@@ -41,7 +45,6 @@ from gateway.model.policy.ways import SqlLook as SqlLook
 from gateway.model.policy.ways import TrustedFiles as TrustedFiles
 from gateway.model.policy.ways import Way as Way
 from gateway.model.policy.workflow import AccountRule as AccountRule
-from gateway.model.policy.workflow import ApprovalRule as ApprovalRule
 from gateway.model.policy.workflow import Budgets as Budgets
 from gateway.model.policy.workflow import Edge as Edge
 from gateway.model.policy.workflow import Forbid as Forbid

@@ -24,6 +24,7 @@ from gateway.model.policy.parts import (
     Names,
     Part,
 )
+from gateway.model.policy.people import ApprovalRule
 from gateway.model.policy.registry import Compensation, Pin, ToolRule, Window
 from gateway.model.policy.stops import Stops, Success
 from gateway.model.policy.verifiers import Verifier
@@ -64,23 +65,6 @@ class Spend(Part):
     cost_from: Formula | None = None
     """In its place, a CEL expression over `args` and `values` that gives the cost: `double(args.amount) / 100.0`. A
     call whose cost cannot be told, or is below 0, is refused."""
-
-
-class ApprovalRule(Part):
-    """A person must agree to this exact action."""
-
-    reason: str = "policy asks for a person"
-    """What the reviewer and the agent read, in one sentence."""
-    when: tuple[Expression, ...] = ()
-    """Asks only if all hold; one that cannot be judged asks. Always where nothing is said."""
-    role: str | None = None
-    """The role that a reviewer must have; whoever holds the ledger where not said."""
-    quorum: int = Field(default=1, ge=1, le=16)
-    """How many different people must say yes; one no is enough for a no."""
-    self_review: bool = False
-    """Whether the principal of the run may answer. For one person on one machine, whose agent acts as that person."""
-    expires_s: float = Field(default=86_400.0, gt=0, le=30 * 86_400)
-    """How long the question stands, and then the answer."""
 
 
 class Transition(Part):

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gateway.kernel.asking import listed
 from gateway.kernel.audit import Breach, Step, Together, breaches, refused
 from gateway.kernel.reduce import CorruptLedger, reduce
 from gateway.kernel.rules import Rules
@@ -143,12 +144,13 @@ class Walk:
         step = Step(before, record, after, await self._policy(before.policy))
         for breach in breaches(step):
             self._report.broken(breach)
-        moved = subjects(after, event)
-        tracked = {name: tracked_as(after, after.attempts[name]) for name in moved}
+        tracked = {name: tracked_as(after, after.attempts[name]) for name in subjects(after, event)}
+        asked, answered = listed(after, event)
+        tracked |= dict.fromkeys(answered) | asked
         for breach in self._together.note(step, tracked, given_way(before, event)):
             self._report.broken(breach)
         if self._meanwhile:
-            self.moved |= {one for one in (*moved, given_way(before, event)) if one is not None}
+            self.moved |= {one for one in (*tracked, given_way(before, event)) if one is not None}
         if isinstance(event, Replayed):
             await self._replayed(before, record, event)
         if self._wanted.judge:

@@ -163,7 +163,7 @@ class _Verifying:
                 self._report.broken(Breach("I18", where, says))
 
     def _listed(self, name: str, expected: Expected | None, listed: Tracked | None) -> None:
-        where = f"attempt {name}"
+        where = f"attempt {name}" if "." in name else name
         if expected is not None and listed is None:
             says = f"the log has it as {expected.state}, and it is not listed, so nobody would settle it"
             self._report.broken(Breach("I8", where, says))

@@ -1,0 +1,253 @@
+"""What waits for people, by consequence and then by age: read from the ledger's own list, and kept between two looks.
+
+The list (`Ledger.tracked`) says what waits; what each is about is read once. Nothing here grows with what was answered.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from gateway.kernel.reduce import CorruptLedger
+from gateway.model.asked import RISKS, Risk
+from gateway.model.canonical import digest
+from gateway.model.events import ApprovalRequested
+from gateway.model.record import Record
+from gateway.model.review import Page, Reviewer, Waiting
+from gateway.model.run import Attempt, Run, Tracked
+from gateway.ports import UnreadableRecord
+from gateway.runtime.book import Book
+from gateway.runtime.policies import PolicyMissing
+
+LISTED = ("awaiting", "unknown", "escalated")
+"""States of what is listed that wait for a person."""
+LOOK_S = 1.0
+"""Between two looks at the list, however many ask."""
+FIRST_FOUND = 500
+"""Questions that are looked through at first; ten times as many each further time."""
+MOST_FOUND = 500_000
+
+
+class Inbox:
+    """What waits, as of the last look. One for each process."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._ledger = book.ledger
+        self._rows: dict[str, Waiting] = {}
+        self._states: dict[str, str] = {}
+        self._order: list[Waiting] = []
+        self._looked_at = float("-inf")
+        self._looking = asyncio.Lock()
+        self.version = 0
+        """Grows with every change that a look has shown."""
+
+    def stale(self) -> None:
+        """The next who asks looks anew."""
+        self._looked_at = float("-inf")
+
+    async def look(self) -> Sequence[Waiting]:
+        """All that waits, in order, as it was a moment ago.
+
+        Raises: LedgerUnavailable.
+        """
+        async with self._looking:
+            if self._book.clock.monotonic() - self._looked_at >= LOOK_S:
+                await self._renew()
+                self._looked_at = self._book.clock.monotonic()
+        return self._order
+
+    async def page(self, by: Reviewer, limit: int, after: str | None) -> Page:
+        """What the reviewer may see of it, from beyond that row.
+
+        Raises: LedgerUnavailable.
+        """
+        mine = [one for one in await self.look() if by.sees(one.tenant, one.name)]
+        start = 0 if after is None else next((at for at, one in enumerate(mine) if _place(one) > after), len(mine))
+        rows = [await self._counted(one) for one in mine[start : start + limit]]
+        more = start + limit < len(mine)
+        return Page(tuple(rows), len(mine), _place(rows[-1]) if more and rows else None)
+
+    async def run_of(self, approval: str) -> str | None:
+        """The run in which that question was asked; None if the ledger has no such question.
+
+        Raises: LedgerUnavailable.
+        """
+        known = self._rows.get(approval)
+        return known.run if known is not None else await self._sought(approval)
+
+    async def _sought(self, approval: str) -> str | None:
+        found = await self._requests({approval})
+        return found[approval].run if approval in found else None
+
+    # --- a look -------------------------------------------------------------------------------------------------------
+
+    async def _renew(self) -> None:
+        listed = {one.attempt: one for one in await self._ledger.tracked(states=LISTED)}
+        states = {name: one.state for name, one in listed.items()}
+        if states == self._states:
+            return
+        rows = {name: row for name, row in self._rows.items() if states.get(name) == self._states.get(name)}
+        new = [one for name, one in listed.items() if name not in rows]
+        asked = await self._requests({one.attempt for one in new if one.state == "awaiting"})
+        for one in new:
+            record = asked.get(one.attempt)
+            rows[one.attempt] = await (self._asked(one, record) if record is not None else self._of_run(one))
+        self._rows, self._states = rows, states
+        self._order = sorted(rows.values(), key=_place)
+        self.version += 1
+
+    async def _requests(self, names: set[str]) -> Mapping[str, Record]:
+        """The records by which these were asked, as far as they are found."""
+        found: dict[str, Record] = {}
+        limit = FIRST_FOUND
+        while names - found.keys() and limit <= MOST_FOUND:
+            records = await self._ledger.find(["approval.requested"], limit=limit)
+            for record in records:
+                if isinstance(record.event, ApprovalRequested) and record.event.approval in names:
+                    found[record.event.approval] = record
+            if len(records) < limit:
+                break
+            limit *= 10
+        return found
+
+    async def _asked(self, one: Tracked, record: Record) -> Waiting:
+        event = record.event
+        if not isinstance(event, ApprovalRequested) or event.by is None:
+            return await self._of_run(one)
+        workflow = await self._workflow(event)
+        terms, stage = event.terms, event.terms.stages[0] if event.terms.stages else None
+        role, needed = (event.role, event.quorum) if stage is None else (stage.role, stage.quorum)
+        alike = [record.run, event.tool, event.rule, terms.risk, event.compensates]
+        return Waiting(
+            about="approval",
+            name=event.approval,
+            run=record.run,
+            workflow=workflow,
+            tenant=event.by.tenant,
+            principal=event.by.id,
+            tool=event.tool,
+            transition=event.rule,
+            reason=event.because or event.reason,
+            risk=terms.risk,
+            consequence=terms.consequence,
+            asked_at=record.at,
+            expires_at=event.expires_at,
+            roles=() if role is None else (role,),
+            needed=needed,
+            group=digest(alike, b"")[-16:],
+            action=event.action,
+            reasons=terms.reasons,
+        )
+
+    async def _workflow(self, event: ApprovalRequested) -> str:
+        try:
+            return (await self._book.policies.of(event.policy)).policy.workflow
+        except PolicyMissing:
+            return ""
+
+    async def _of_run(self, one: Tracked) -> Waiting:
+        """What must be read from the whole run: no question, or one as an earlier version recorded it."""
+        try:
+            run = await self._book.fresh_state_of(one.run)
+        except (CorruptLedger, UnreadableRecord) as error:
+            return _unreadable(one, str(error))
+        return await self._row(one, run)
+
+    async def _row(self, one: Tracked, run: Run) -> Waiting:
+        common: dict[str, Any] = {
+            "name": one.attempt,
+            "run": run.id,
+            "workflow": run.workflow,
+            "tenant": run.principal.tenant if run.principal is not None else "",
+            "principal": run.principal.id if run.principal is not None else "",
+        }
+        if one.attempt in run.attempts:
+            return await self._unknown(run.attempts[one.attempt], common)
+        asked = run.approvals.get(one.attempt)
+        if asked is not None:
+            return Waiting(
+                **common,
+                about="approval",
+                tool=asked.tool,
+                transition=asked.rule,
+                reason="",
+                risk=asked.terms.risk,
+                consequence=asked.terms.consequence,
+                asked_at=asked.requested_at,
+                expires_at=asked.expires_at,
+                roles=() if asked.role is None else (asked.role,),
+                needed=asked.quorum,
+                group=asked.id,
+                action=asked.action,
+            )
+        over = run.stopped
+        return Waiting(
+            **common,
+            about="run",
+            tool=None,
+            transition=None,
+            reason=over.reason if over is not None else "",
+            risk="high",
+            consequence="the run is over and waits for a person",
+            asked_at=run.last_at or _NEVER,
+            group=one.attempt,
+        )
+
+    async def _unknown(self, attempt: Attempt, common: Mapping[str, Any]) -> Waiting:
+        intent = attempt.intent
+        risk: Risk = "high" if intent.effect == "destructive" else "medium"
+        return Waiting(
+            **common,
+            about="attempt",
+            tool=intent.tool,
+            transition=intent.transition,
+            reason="whether it happened is not known",
+            risk=risk,
+            consequence=f"a {intent.effect} call; equal calls are held in every run until it is settled",
+            asked_at=attempt.at,
+            group=attempt.id,
+        )
+
+    async def _counted(self, row: Waiting) -> Waiting:
+        """With who has agreed by now, where several must."""
+        if row.about != "approval":
+            return row
+        try:
+            run = await self._book.fresh_state_of(row.run) if row.needed > 1 else None
+        except (CorruptLedger, UnreadableRecord):
+            return row
+        approval = run.approvals.get(row.name) if run is not None else None
+        waits = approval.waits_for if approval is not None else None
+        if waits is None:
+            return row
+        stage, agreed = waits
+        return replace(row, roles=() if stage.role is None else (stage.role,), agreed=agreed, needed=stage.quorum)
+
+
+_NEVER = datetime.fromtimestamp(0, UTC)
+
+
+def _place(row: Waiting) -> str:
+    """Where the row stands in the order; of two, the one that is less comes first."""
+    return f"{len(RISKS) - RISKS.index(row.risk)} {row.asked_at.isoformat(timespec='microseconds')} {row.name}"
+
+
+def _unreadable(one: Tracked, trouble: str) -> Waiting:
+    """It waits, and nobody can read what it is about. Only who sees all tenants is told."""
+    return Waiting(
+        about="approval" if one.state == "awaiting" else "attempt" if one.state == "unknown" else "run",
+        name=one.attempt,
+        run=one.run,
+        workflow="",
+        tenant="",
+        principal="",
+        tool=None,
+        transition=None,
+        reason=f"it cannot be read, and `counterfoil verify` says more: {trouble}",
+        risk="high",
+        consequence="",
+        asked_at=_NEVER,
+        group=one.attempt,
+    )
