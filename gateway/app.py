@@ -11,14 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gateway.inbound.console import Keys, Links
 from gateway.inbound.mcp import IDLE_S
 from gateway.model.policy import Policy
 from gateway.outbound import otel
 from gateway.outbound.clock import SystemClock, clock_of
-from gateway.outbound.console_entries import unfit_url
 from gateway.outbound.ids import id_maker
-from gateway.outbound.key_file import run_key
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.postgres.address import is_postgres, shown
 from gateway.outbound.looks import Place, PlacedLooks, misplaced
@@ -28,6 +25,7 @@ from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience,
 from gateway.outbound.watched import Watched
 from gateway.ports import Clock, Ledger
 from gateway.reload import Reload, Source, default_of, first, load_from
+from gateway.reviewing import Reviewing
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
 from gateway.runtime.desk import Desk
@@ -38,15 +36,11 @@ from gateway.runtime.screen import Screen
 from gateway.runtime.sealing import UNSIGNED, Sealer, Sealing
 from gateway.settings import (
     ClientPatience,
-    ConsoleSettings,
     HttpUpstream,
-    Listen,
     Settings,
     Timeouts,
     Upstream,
-    default_ledger_path,
     default_ledger_url,
-    load_settings,
 )
 
 _LOG = logging.getLogger("counterfoil")
@@ -67,20 +61,6 @@ AGAIN_S = 5.0
 
 LEDGER_S = 1.0
 """How long the ledger may take to close; one that somebody else has locked would keep us for 5 s."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reviewing:
-    """How reviewers come in over HTTP."""
-
-    settings: ConsoleSettings
-    keys: Keys
-    url: str
-    """Where they find us: scheme and authority."""
-
-    def links(self, now: Callable[[], float]) -> Links:
-        """Makes links for them."""
-        return Links(self.keys, self.url, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,37 +169,6 @@ def _patience(told: Timeouts) -> Patience:
     start_s = DEFAULT_PATIENCE.start_s if told.start_s is None else told.start_s
     connect_s = DEFAULT_PATIENCE.connect_s if told.connect_s is None else told.connect_s
     return replace(DEFAULT_PATIENCE, start_s=start_s, connect_s=connect_s)
-
-
-def run_key_of(config: Path | None) -> bytes:
-    """What signs run tokens: the key that the configuration names, else a file beside this user's own ledger.
-
-    Raises: ValueError, OSError.
-    """
-    told = load_settings(config).run_token_key if config is not None else None
-    if told is not None:
-        return told.get_secret_value().encode()
-    return run_key(default_ledger_path().with_name("run-tokens.key"))
-
-
-def links_of(config: Path | None, url: str | None) -> Links:
-    """What makes links to the console of the gateway that the configuration describes, or which is at that address.
-
-    Raises: ValueError, OSError.
-    """
-    settings = load_settings(config) if config is not None else None
-    if settings is not None and not settings.console.enabled:
-        raise ValueError("the console is switched off in that file: `console: {enabled: false}`")
-    told = url or (settings.console.url if settings is not None else None)
-    if url is not None and unfit_url(url) is not None:
-        raise ValueError(f"`{url}`: {unfit_url(url)}")
-    if told is None:
-        listen = settings.listen if settings is not None else Listen()
-        if not listen.port:
-            raise ValueError("the gateway listens at any free port: say with `--url` where it is")
-        host = f"[{listen.host}]" if ":" in listen.host else listen.host
-        told = f"http://{'127.0.0.1' if host == 'localhost' else host}:{listen.port}"
-    return Links(Keys.of(run_key_of(config)), told.rstrip("/"), SystemClock().now)
 
 
 @dataclass(frozen=True, slots=True)

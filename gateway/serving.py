@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.app import MAKE_ID, Gateway, Reviewing
+from gateway.app import MAKE_ID, Gateway
 from gateway.inbound.console import Access, console_app, is_console
 from gateway.inbound.console.api import api_routes
 from gateway.inbound.console.operator import Operator
@@ -22,6 +22,7 @@ from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
 from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
 from gateway.outbound.oidc import Flow, Provider
+from gateway.reviewing import Reviewing
 from gateway.runtime import trace
 
 GRACE_S = 1

@@ -23,9 +23,9 @@ def console(
     minutes: Annotated[float, typer.Option(min=1, max=7 * 24 * 60, help="How long the link is good for.")] = 15,
 ) -> None:
     """Print a link that lets one reviewer in, once. Whoever opens it first is that reviewer."""
-    from gateway.app import links_of  # noqa: PLC0415 - brings `mcp`, which costs a second
     from gateway.inbound.console import local_reviewer  # noqa: PLC0415
     from gateway.model.review import Reviewer  # noqa: PLC0415
+    from gateway.reviewing import links_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
     try:
         links = links_of(config, url)
@@ -33,8 +33,8 @@ def console(
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     if reviewer is None:
-        by = local_reviewer((*local_roles, *(role or ())), approval)
+        by = local_reviewer((*local_roles, *(role or ())))
     else:
-        by = Reviewer(tenant=tenant, id=reviewer, roles=frozenset(role or ()), via="link", approval=approval)
+        by = Reviewer(tenant=tenant, id=reviewer, roles=frozenset(role or ()), via="link")
     typer.echo(f"for {by.id}, once, for {minutes:g} minutes", err=True)
-    typer.echo(links.link_for(by, minutes * 60))
+    typer.echo(links.link_for(by, approval, minutes * 60))

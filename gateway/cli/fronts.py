@@ -24,11 +24,12 @@ from gateway.outbound.references import expand
 from gateway.settings import NOT_LOOPBACK, ConsoleSettings, default_ledger_url, is_loopback, load_settings
 
 if TYPE_CHECKING:
-    from gateway.app import Gateway, Plan, Reviewing
+    from gateway.app import Gateway, Plan
     from gateway.model.policy import Policy
     from gateway.outbound.looks import Place
     from gateway.outbound.upstream.spec import Spec
     from gateway.reload import Source
+    from gateway.reviewing import Reviewing
 
 LOOK_S = 0.5
 """Between two looks whether every server has answered."""
@@ -60,7 +61,8 @@ def wrap(
     ] = None,
 ) -> None:
     """Put a gateway in front of one MCP server. Its tools keep their names."""
-    from gateway.app import Plan, run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.app import Plan  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.reviewing import run_key_of  # noqa: PLC0415
 
     places = places_of(place)
     chosen, source = policy_at(policy, places)
@@ -80,9 +82,13 @@ def wrap(
         return
     listening = _listen(*_address(listen))
     try:
-        reviewing = _reviewing(ConsoleSettings(), run_key_of(None), listening)
-    except (OSError, ValueError) as error:
+        console_key = run_key_of(None)
+    except OSError as error:  # there need be no place for one: then only the link below lets anybody in
+        console_key = os.urandom(32)
+        _say(f"`counterfoil console` makes no links for this gateway, whose key is not kept: {error}")
+    except ValueError as error:
         fail(str(error))
+    reviewing = _reviewing(ConsoleSettings(), console_key, listening)
     _run(replace(plan, reviewing=reviewing), partial(_over_http, listening=listening, key=None))
 
 
@@ -93,7 +99,8 @@ def serve(
     ] = False,
 ) -> None:
     """Serve several MCP servers behind one address, as a configuration file says."""
-    from gateway.app import plan_of, run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.app import plan_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.reviewing import run_key_of  # noqa: PLC0415
 
     try:
         settings = load_settings(config)
@@ -129,8 +136,8 @@ async def _over_http(gateway: "Gateway", listening: socket.socket, key: bytes | 
 
 def _reviewing(told: ConsoleSettings, key: bytes, listening: socket.socket) -> "Reviewing | None":
     """How reviewers come in at this address."""
-    from gateway.app import Reviewing  # noqa: PLC0415 - loaded by now
     from gateway.inbound.console import Keys  # noqa: PLC0415
+    from gateway.reviewing import Reviewing  # noqa: PLC0415 - loaded by now
 
     return Reviewing(told, Keys.of(key), told.url or f"http://{_shown(listening)}") if told.enabled else None
 

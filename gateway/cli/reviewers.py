@@ -38,9 +38,9 @@ def token(
     ] = "30d",
 ) -> None:
     """Print a token for a reviewer's programs: `Authorization: Bearer …` at `/console`. Never give it to an agent."""
-    from gateway.app import run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
     from gateway.inbound.console import Keys, mint  # noqa: PLC0415
     from gateway.model.review import Reviewer  # noqa: PLC0415
+    from gateway.reviewing import run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
     lives_s = _seconds(lives)
     try:

@@ -9,7 +9,7 @@ import anyio
 import jwt
 import pytest
 
-from gateway.inbound.console import Keys, mint
+from gateway.inbound.console import Keys, Links, mint
 from gateway.model.review import Reviewer
 from tests.console.ground import ANNA, FOLLOWED, KEYS, URL, Standing, consoles, ticket_of
 
@@ -98,7 +98,7 @@ async def test_a_link_has_its_time(it: Standing) -> None:
 
 async def test_a_link_for_one_question_leads_to_it_and_tells_who_may_see_what(it: Standing) -> None:
     browser = it.browser()
-    link = it.link(Reviewer(tenant="acme", id="anna", roles=frozenset(), via="link", approval="ap_7"))
+    link = Links(KEYS, URL, it.clock.now).link_for(ANNA, "ap_7")
     assert "one question, ap_7" in (await browser.get(link)).text
     assert (await browser.enter(link)).headers["location"] == "/console/approvals/ap_7"
     assert (await browser.who() or {})["approval"] == "ap_7"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.outbound.ledger import schema, sqlite
+from gateway.outbound.ledger import said, schema, sqlite
 from tests.ledger.faulty import locked
 
 NEXT_VERSION = (*schema.MIGRATIONS, ("ALTER TABLE attempt ADD COLUMN note TEXT", "CREATE TABLE extra (x) STRICT"))
@@ -103,9 +103,9 @@ def test_of_two_that_migrate_the_second_finds_it_done(db: sqlite3.Connection, pa
         (sqlite._CHANGE_LEVEL, 3),
         (sqlite._CHANGE_ACCOUNT, 4),
         (sqlite._FORGET, 2),
-        (sqlite._SAY, 2),
-        (sqlite._SAID, 1),
-        (sqlite._UNSAY, 2),
+        (said.SAY, 2),
+        (said.SAID, 1),
+        (said.UNSAY, 2),
         (sqlite._find(["run.opened"], 10)[0], 3),
         (sqlite._find(sorted(schema.RARE), 10)[0], 7),
     ],

@@ -17,7 +17,7 @@ LINK_S = 15 * 60.0
 """How long a link that is printed is good for."""
 
 
-def local_reviewer(roles: Iterable[str] = (), approval: str | None = None) -> Reviewer:
+def local_reviewer(roles: Iterable[str] = ()) -> Reviewer:
     """The person whose account this process runs under, as the commands know them."""
     return Reviewer(
         tenant="local",
@@ -25,7 +25,6 @@ def local_reviewer(roles: Iterable[str] = (), approval: str | None = None) -> Re
         roles=frozenset({"owner", *roles}),
         via="local",
         everywhere=True,
-        approval=approval,
     )
 
 
@@ -38,10 +37,22 @@ class Links:
     """Where the console's gateway is reached: scheme and authority, nothing behind them."""
     now: Callable[[], float]
 
-    def link_for(self, reviewer: Reviewer, lives_s: float = LINK_S) -> str:
-        """A link with which its first user is that reviewer; with `approval`, for that one question."""
-        ticket, _ = credentials.mint(self.keys.links, "console", reviewer, now=self.now(), lives_s=lives_s)
+    def link_for(self, reviewer: Reviewer, approval: str | None = None, lives_s: float = LINK_S) -> str:
+        """A link with which its first user is that reviewer; with an approval, for that one question alone."""
+        by = reviewer if approval is None else _only(reviewer, approval)
+        ticket, _ = credentials.mint(self.keys.links, "console", by, now=self.now(), lives_s=lives_s)
         return f"{self.url}{ROOT}{ENTER}?ticket={quote(ticket)}"
+
+
+def _only(reviewer: Reviewer, approval: str) -> Reviewer:
+    return Reviewer(
+        tenant=reviewer.tenant,
+        id=reviewer.id,
+        roles=reviewer.roles,
+        via="link",
+        everywhere=reviewer.everywhere,
+        approval=approval,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from gateway.inbound.console.credentials import BadCredential
 from gateway.inbound.console.fetched import SAFE, check_host, check_own_page, check_sender
 from gateway.inbound.console.headers import guarded
 from gateway.inbound.console.paths import OPEN, ROOT
-from gateway.inbound.console.refusals import LEDGER_GONE, Refusal, Words, is_for_programs, problem_at
+from gateway.inbound.console.refusals import Refusal, Words, is_for_programs, ledger_gone, problem_at
 from gateway.inbound.console.sessions import Session
 from gateway.inbound.console.visitor import VISITOR, Visitor
-from gateway.inbound.mcp.door import Turned, read_head
+from gateway.inbound.mcp.door import Turned, check_framing, read_head
 from gateway.inbound.mcp.identity import RUN_HEADER
 from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
 from gateway.inbound.mcp.tokens import type_of
@@ -116,7 +116,7 @@ class Door:
             if await self._access.said(ended(session)):
                 raise _unknown("you have signed out")
         except LedgerUnavailable:
-            raise LEDGER_GONE from None
+            raise ledger_gone() from None
         return Visitor(session.reviewer, session)
 
     # --- is it meant? -----------------------------------------------------------------------------------------------
@@ -174,9 +174,11 @@ def _unknown(why: str) -> Refusal:
 
 def _head(scope: Scope) -> Mapping[str, str]:
     try:
-        return read_head(scope["headers"]).headers
+        headers = read_head(scope["headers"]).headers
+        check_framing(headers)
     except Turned as turned:
         raise Refusal(turned.status, str(turned), headers={"connection": "close"}) from None
+    return headers
 
 
 def _path(path: str) -> str:

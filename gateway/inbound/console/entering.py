@@ -16,7 +16,7 @@ from gateway.inbound.console.credentials import BadCredential, Credential
 from gateway.inbound.console.door import ended
 from gateway.inbound.console.letting_in import let_in
 from gateway.inbound.console.paths import CALLBACK, ENTER, LEAVE, LOGIN, ROOT, STYLE, question
-from gateway.inbound.console.refusals import LEDGER_GONE, Refusal, Words, page
+from gateway.inbound.console.refusals import Refusal, Words, ledger_gone, page
 from gateway.inbound.console.signing_in import back, gone
 from gateway.inbound.console.visitor import visitor_of
 from gateway.ports import LedgerUnavailable
@@ -63,7 +63,7 @@ def _answered(making: _Answering, words: Words) -> _Answering:
         except Refusal as refusal:
             return words.response(refusal, request.headers)
         except LedgerUnavailable:
-            return words.response(LEDGER_GONE, request.headers)
+            return words.response(ledger_gone(), request.headers)
 
     return answering
 

@@ -24,7 +24,9 @@ class Refusal(Exception):
         self.headers = dict(headers or {})
 
 
-LEDGER_GONE = Refusal(503, "the ledger cannot be asked now", "try again in a moment")
+def ledger_gone() -> Refusal:
+    """Nobody can be let in without the ledger."""
+    return Refusal(503, "the ledger cannot be asked now", "try again in a moment")
 
 
 @dataclass(frozen=True, slots=True)

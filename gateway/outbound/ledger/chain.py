@@ -11,12 +11,6 @@ from gateway.ports import Append, Conflict, DamagedRecord, Occupied, Tracked, Un
 ROOM = 65_536
 """Bytes that `touch` stores, always in the same place: more than most appends, so that these will fit as well."""
 
-KEPT_S = 24 * 3600.0
-"""For how long names that were said are kept beyond their time: clocks of gateways differ, and by less than that."""
-
-FORGET = 2
-"""How many of those whose time is over go with each name that is said, so that they grow fewer."""
-
 UNOPENED = (0, GENESIS)
 """Version and head of a run without records."""
 

@@ -13,8 +13,6 @@ from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
 from gateway.outbound.ledger.chain import (
-    FORGET,
-    KEPT_S,
     UNOPENED,
     check_expected,
     check_holds,
@@ -23,6 +21,7 @@ from gateway.outbound.ledger.chain import (
     intact,
     storable,
 )
+from gateway.outbound.ledger.said import FORGET, KEPT_S
 from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Stands, Tracked
 
 _Line: TypeAlias = tuple[str, bytes, str, str, int]

@@ -20,11 +20,9 @@ import aiosqlite
 
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
-from gateway.outbound.ledger import file
+from gateway.outbound.ledger import file, said
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
 from gateway.outbound.ledger.chain import (
-    FORGET,
-    KEPT_S,
     ROOM,
     UNOPENED,
     Entry,
@@ -35,6 +33,7 @@ from gateway.outbound.ledger.chain import (
     intact,
     storable,
 )
+from gateway.outbound.ledger.erasing import erase
 from gateway.outbound.ledger.faults import damaged, unavailable
 from gateway.outbound.ledger.schema import LAYOUT, RARE, RARE_SQL, strange
 from gateway.outbound.ledger.writer import Opened, Writer
@@ -72,13 +71,6 @@ DELETE FROM accounts WHERE (account, unit) IN (
 
 _ACCOUNTS = """
 SELECT account, unit, level, until FROM accounts WHERE (account, unit) > (?, ?) ORDER BY account, unit LIMIT ?"""
-
-_SAY = "INSERT INTO said (name, until) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-_SAID = "SELECT 1 FROM said WHERE name = ?"
-_UNSAY = """
-DELETE FROM said WHERE name IN (
-    SELECT name FROM said INDEXED BY said_end WHERE until <= ? ORDER BY until LIMIT ?
-)"""
 
 _READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
 _PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
@@ -209,11 +201,11 @@ class SqliteLedger:
 
     async def once(self, name: str, until: float) -> bool:
         """As `Ledger.once`."""
-        return storable((name,)) and await self._writer.run(partial(_once, name, until))
+        return storable((name,)) and await self._writer.run(partial(said.once, name, until))
 
     async def said(self, name: str) -> bool:
         """As `Ledger.said`."""
-        return bool([*await self._rows(_SAID, name)])
+        return bool([*await self._rows(said.SAID, name)])
 
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""
@@ -248,7 +240,7 @@ class SqliteLedger:
 
     async def erase(self, digests: Collection[Digest], at: float) -> int:
         """As `Ledger.erase`. The bytes are overwritten in the file, and leave its log with the next checkpoint."""
-        return await self._writer.run(partial(_erase, list(digests), at))
+        return await self._writer.run(partial(erase, list(digests), at))
 
     async def erased(self, digests: Collection[Digest]) -> Mapping[Digest, float]:
         """As `Ledger.erased`."""
@@ -375,11 +367,6 @@ def _store(db: sqlite3.Connection) -> None:
     db.execute(_TOUCH, (bytes(ROOM),))
 
 
-def _once(name: str, until: float, db: sqlite3.Connection) -> bool:
-    db.execute(_UNSAY, (time.time() - KEPT_S, FORGET))
-    return db.execute(_SAY, (name, until)).rowcount == 1
-
-
 def _nothing(_: sqlite3.Connection) -> None:
     """Whatever stands in the way of an append has shown itself: the lock, the file, its version."""
 
@@ -387,17 +374,6 @@ def _nothing(_: sqlite3.Connection) -> None:
 def _change(sql: str, values: tuple[Any, ...], db: sqlite3.Connection) -> int:
     """How many rows the statement changed."""
     return db.execute(sql, values).rowcount
-
-
-def _erase(digests: Sequence[Digest], at: float, db: sqlite3.Connection) -> int:
-    gone = 0
-    db.execute("PRAGMA secure_delete = ON")  # overwritten, not only unlinked
-    for digest in digests:
-        if db.execute("DELETE FROM payload WHERE digest = ?", (digest,)).rowcount:
-            db.execute("INSERT OR REPLACE INTO erased (digest, at) VALUES (?, ?)", (digest, at))
-            gone += 1
-    db.execute("PRAGMA secure_delete = OFF")
-    return gone
 
 
 def _marks(count: int) -> str:

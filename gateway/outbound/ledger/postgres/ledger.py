@@ -16,7 +16,7 @@ from typing import Any
 
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
-from gateway.outbound.ledger.chain import FORGET, KEPT_S, ROOM, decoded, entries, intact, storable
+from gateway.outbound.ledger.chain import ROOM, decoded, entries, intact, storable
 from gateway.outbound.ledger.postgres.address import Address, parse
 from gateway.outbound.ledger.postgres.connections import Connection, Line, Patience, connect, open_pool
 from gateway.outbound.ledger.postgres.faults import WORLD, lost, unavailable
@@ -25,6 +25,7 @@ from gateway.outbound.ledger.postgres.making import prepared
 from gateway.outbound.ledger.postgres.schema import RARE, strange
 from gateway.outbound.ledger.postgres.statements import Statements, statements
 from gateway.outbound.ledger.postgres.writer import Writer
+from gateway.outbound.ledger.said import FORGET, KEPT_S
 from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Stands, Tracked
 
 _RETRY_S = 0.05
