@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.app import MAKE_ID, Gateway
 from gateway.inbound.console import Access, console_app, is_console
-from gateway.inbound.console.api import api_routes
+from gateway.inbound.console.api import Changes, api_routes
 from gateway.inbound.console.operator import Operator
 from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
@@ -100,6 +100,8 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         finally:
             relay.close()
             door.close()
+            if console is not None:
+                console.close()
             server.should_exit = True  # uvicorn closes its connections only on its own way out
             await serving
 
@@ -109,6 +111,12 @@ class _Console(NamedTuple):
 
     app: ASGIApp
     operator: Operator
+    changes: Changes
+
+    def close(self) -> None:
+        """Sessions and open streams end at once."""
+        self.operator.close()
+        self.changes.close()
 
 
 def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
@@ -126,8 +134,9 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
     )
     desk, book, ours = gateway.desk, gateway.book, version("counterfoil")
     operator = Operator(desk, book, url=reviewing.url, state_key=reviewing.keys.rounds, version=ours)
-    api = (*api_routes(desk, book, version=ours), *operator.routes())
-    return _Console(console_app(desk, access, pages=(), api=api), operator)
+    changes = Changes(desk, book.clock.monotonic)
+    api = (*api_routes(desk, book, changes, version=ours), *operator.routes())
+    return _Console(console_app(desk, access, pages=(), api=api), operator, changes)
 
 
 def _flow(reviewing: Reviewing, monotonic: Callable[[], float]) -> Flow | None:

@@ -15,6 +15,7 @@ from gateway.cli.packets import found, print_one
 from gateway.cli.plain import counted, visible
 from gateway.cli.waiting import arguments, every_row, rows_of, table_of
 from gateway.cli.watch import watch
+from gateway.kernel.reduce import CorruptLedger
 from gateway.model.packet import Packet
 from gateway.model.review import Answer, Refused, Reviewer
 from gateway.ports import Ledger
@@ -149,13 +150,15 @@ async def _decided(
     reason: str,
     reach: dict[str, Any],
 ) -> tuple[Packet, Decided] | str:
-    one = await desk.packet(name, by)
-    if one is None or one.about != "approval" or one.action is None:
-        return f"no approval `{name}` is in this ledger; `counterfoil approvals list --all` names them"
     try:
+        one = await desk.packet(name, by)
+        if one is None or one.about != "approval" or one.action is None:
+            return f"no approval `{name}` is in this ledger; `counterfoil approvals list --all` names them"
         return one, await desk.decide(Answer(name, one.action, decision, reason, **reach), by)
     except Refused as refused:
         return refused.reason
+    except CorruptLedger as error:
+        return f"the ledger is corrupt: {error}"
 
 
 def _print(one: Packet, done: Decided) -> None:

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
 from gateway.cli.plain import GONE, visible
+from gateway.kernel.reduce import CorruptLedger
 from gateway.model.canonical import canonical
 from gateway.model.packet import Packet
 from gateway.model.review import Refused, Settlement
@@ -56,11 +57,13 @@ def resolve(
 
 async def _settle(ledger: Ledger, attempt: str, what: Settlement, reason: str) -> Packet | str:
     desk, by = Desk(await book(ledger)), reviewer()
-    one = await desk.packet(attempt, by)
-    if one is None or one.about != "attempt":
-        return f"no attempt `{attempt}` is in this ledger; `counterfoil runs` shows which runs have unsettled ones"
     try:
+        one = await desk.packet(attempt, by)
+        if one is None or one.about != "attempt":
+            return f"no attempt `{attempt}` is in this ledger; `counterfoil runs` shows which runs have unsettled ones"
         await desk.settle(attempt, what, by, reason)
     except Refused as refused:
         return refused.reason
+    except CorruptLedger as error:
+        return f"the ledger is corrupt: {error}"
     return one

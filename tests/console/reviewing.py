@@ -12,7 +12,7 @@ import httpx2
 from starlette.types import ASGIApp
 
 from gateway.inbound.console import Access, Keys, console_app, credentials
-from gateway.inbound.console.api import api_routes
+from gateway.inbound.console.api import Changes, api_routes
 from gateway.inbound.console.operator import Operator
 from gateway.inbound.mcp import server_config
 from gateway.model.review import Reviewer
@@ -123,7 +123,9 @@ async def served(**fields: Any) -> AsyncIterator[Reviewing]:
 def _app(it: House, desk: Desk, url: str, more: Any) -> ASGIApp:
     ledger = it.ledger
     access = Access(keys=KEYS, now=it.clock.now, once=ledger.once, said=ledger.said, url=url)
-    return console_app(desk, access, pages=(), api=(*api_routes(desk, it.book, version="1"), *more))
+    return console_app(
+        desk, access, pages=(), api=(*api_routes(desk, it.book, Changes(desk, it.clock.monotonic), version="1"), *more)
+    )
 
 
 def elsewhere(who: Reviewer, **changes: Any) -> Reviewer:

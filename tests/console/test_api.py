@@ -19,6 +19,7 @@ from tests.console.reviewing import (
     EVE,
     ROOT_USER,
     Reviewing,
+    elsewhere,
     paying,
     problem,
     reviewing,
@@ -114,6 +115,29 @@ async def test_what_is_not_there_and_what_is_not_theirs_are_answered_alike() -> 
             batch = {"approval": asked, "action": await at.action_of(asked), "decision": "approved"}
             [one] = (await client.post(f"{API}/decisions", json={"answers": [batch]})).json()["results"]
             assert one["problem"]["check"] == "unknown"
+
+
+async def test_who_came_for_one_question_sees_and_decides_that_one_alone() -> None:
+    async with reviewing() as at:
+        first, second = await at.ask(5), await at.ask(6)
+        guest = elsewhere(ANN, approval=first)
+        async with at.as_(guest) as client:
+            assert [row["name"] for row in (await client.get(f"{API}/approvals")).json()["rows"]] == [first]
+            for path in (f"approvals/{second}", "runs/run_1", "runs/run_1/timeline", "attempts/run_1.1"):
+                assert problem(await client.get(f"{API}/{path}")) == (404, "unknown")
+            assert (await client.get(f"{API}/runs")).json()["rows"] == []
+            assert (await client.get(f"{API}/reviews")).json()["all"]["asked"] == 1
+        assert problem(await decide(at, guest, second, "approved")) == (404, "unknown")
+        assert (await decide(at, guest, first, "approved")).status_code == 200
+
+
+async def test_a_ledger_that_is_gone_is_said_and_when_to_come_again() -> None:
+    async with reviewing() as at, at.as_(ANN) as client:
+        await at.it.ledger.close()
+        at.it.clock.tell(2)
+        gone = await client.get(f"{API}/approvals")
+        assert problem(gone) == (503, "ledger")
+        assert int(gone.headers["retry-after"]) > 0
 
 
 async def test_nobody_comes_in_without_a_reviewers_token_and_an_agents_opens_nothing() -> None:

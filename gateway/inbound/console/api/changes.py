@@ -4,12 +4,14 @@ So nothing leaves by it that its reader might not see. A stream ends by itself a
 with what it saw last, and is let in, or not, by the credential that it has then.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 from starlette.responses import Response, StreamingResponse
 
 from gateway.inbound.console.api.problems import Troubled
+from gateway.ports import LedgerUnavailable
 
 BEAT_S = 15.0
 """A proxy closes what is silent for a minute, and a client that left is noticed when something is sent."""
@@ -34,6 +36,11 @@ class Changes:
         self._desk = desk
         self._monotonic = monotonic
         self._open = 0
+        self._closed = asyncio.Event()
+
+    def close(self) -> None:
+        """All of them end at once, so that a server that stops need not wait for them."""
+        self._closed.set()
 
     def stream(self, since: int | None) -> Response:
         """Server-sent events, from that counter on.
@@ -47,18 +54,32 @@ class Changes:
 
     async def _said(self, since: int | None) -> AsyncIterator[bytes]:
         self._open += 1
+        closed = asyncio.ensure_future(self._closed.wait())
         try:
             ends = self._monotonic() + LIFE_S
             seen = await self._desk.changed(-1, 0.0) if since is None else since
             yield b"retry: %d\n\n" % RETRY_MS
             if since is None:
                 yield _event(seen)
-            while self._monotonic() < ends:
-                now = await self._desk.changed(seen, BEAT_S)
+            while self._monotonic() < ends and not closed.done():
+                now = await self._next(seen, closed)
                 yield _event(now) if now != seen else b": still here\n\n"
                 seen = now
+        except LedgerUnavailable:
+            return  # whoever listens comes back, and is told why then
         finally:
+            closed.cancel()
             self._open -= 1
+
+    async def _next(self, seen: int, closed: "asyncio.Future[Literal[True]]") -> int:
+        """The counter, as soon as it is another; the same one after a while, or when all streams end."""
+        news = asyncio.ensure_future(self._desk.changed(seen, BEAT_S))
+        waited: set[asyncio.Future[Any]] = {news, closed}
+        try:
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            return news.result() if news.done() else seen
+        finally:
+            news.cancel()
 
 
 def _event(counter: int) -> bytes:

@@ -328,16 +328,16 @@ TABLE: tuple[Operation[Api], ...] = (
 )
 
 
-def api_routes(desk: Desk, book: Book, *, version: str) -> Sequence[BaseRoute]:
+def api_routes(desk: Desk, book: Book, changes: Changes, *, version: str) -> Sequence[BaseRoute]:
     """The API, for the application behind the door, which knows the reviewer of each request."""
-    api = Api(desk, book, Changes(desk, book.clock.monotonic))
+    api = Api(desk, book, changes)
     described = document(TABLE, root=ROOT + UNDER, version=version)
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(described)
 
     routes = [Route("/openapi.json", openapi, methods=["GET"]), *_routes(api)]
-    inside = Starlette(routes=routes, exception_handlers={HTTPException: _no_such_route})
+    inside = Starlette(routes=routes, exception_handlers={HTTPException: _no_such_route, Exception: _broken})
     inside.router.redirect_slashes = False
     return [Mount(UNDER, app=inside)]
 
@@ -382,3 +382,8 @@ async def _no_such_route(_: Request, error: Exception) -> Response:
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         return answer_of(problem_of(status, "method", "this path has no such method"), headers)
     return answer_of(problem_of(status, "unknown", "there is no such path in this API"), headers)
+
+
+async def _broken(_: Request, __: Exception) -> Response:
+    """What nobody foresaw, such as a run whose records do not fit together; the server's log has it as well."""
+    return answer_of(problem_of(500, "broken", "this cannot be told: the log of the gateway says why"))

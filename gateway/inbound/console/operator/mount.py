@@ -1,5 +1,6 @@
 """The operators' MCP server behind the console's door: over streamable HTTP, in both eras, for bearer tokens alone."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -51,19 +52,35 @@ class Operator:
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door does that
         )
         self._manager = server.session_manager
+        self._closing = asyncio.Event()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Sessions of the older era live while this is entered. Once."""
-        async with self._manager.run():
+        begun = asyncio.Event()
+        keeping = asyncio.ensure_future(self._keep(begun))
+        await begun.wait()
+        try:
             yield
+        finally:
+            self.close()
+            await keeping
+
+    async def _keep(self, begun: asyncio.Event) -> None:
+        async with self._manager.run():
+            begun.set()
+            await self._closing.wait()
+
+    def close(self) -> None:
+        """Sessions and open streams end at once, so that a server that stops need not wait for them."""
+        self._closing.set()
 
     def routes(self) -> Sequence[BaseRoute]:
         """For the application behind the door."""
         return [Route(UNDER, self._endpoint(), methods=None)]
 
     def _endpoint(self) -> Any:
-        manager = self._manager
+        manager, closing = self._manager, self._closing
 
         class Endpoint:
             """A class, so that Starlette takes it for an ASGI application."""
@@ -73,8 +90,10 @@ class Operator:
                 if visitor.session is not None:
                     only = problem_of(403, "session", "an assistant shows a reviewer's token, not a browser's session")
                     await answer_of(only)(scope, receive, send)
-                    return
-                await manager.handle_request({**scope, "user": _user(visitor)}, receive, send)
+                elif closing.is_set():
+                    await answer_of(problem_of(503, "closing", "this gateway is about to end"))(scope, receive, send)
+                else:
+                    await manager.handle_request({**scope, "user": _user(visitor)}, receive, send)
 
         return Endpoint()
 
