@@ -17,7 +17,7 @@ from gateway.runtime.desk import Desk
 SAYS: dict[Settlement, str] = {
     "happened": "Recorded as happened; an equal call is answered from that.",
     "did_not_happen": "Recorded as not happened: its charge is given back, and the call may be made again.",
-    "retry": "Recorded as not happened, and as wanted: the agent is told to make the call again.",
+    "retry": "Recorded as not happened, and as still wanted: its charge is given back, and it may be made again.",
     "compensate": "Recorded as happened, and as to be undone: a gateway undoes it as policy says.",
     "stop_run": "Its run is stopped for good; the attempt stays unknown, and equal calls stay held.",
 }
@@ -27,7 +27,7 @@ def resolve(
     attempt: Annotated[str, typer.Argument(metavar="ATTEMPT", help="As the agent, `runs` or `show` names it.")],
     happened: Annotated[bool, typer.Option("--happened", help="You looked, and it is there.")] = False,
     did_not_happen: Annotated[bool, typer.Option("--did-not-happen", help="You looked, and it is not there.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="It did not happen, and is to be made again.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="It is not there, and you want it made.")] = False,
     compensate: Annotated[bool, typer.Option("--compensate", help="It happened, and is to be undone.")] = False,
     stop_run: Annotated[bool, typer.Option("--stop-run", help="Nobody can know: its run is to end.")] = False,
     reason: Annotated[str, typer.Option("--reason", "-m", help="How you know. Kept for ever.")] = "",
