@@ -1,5 +1,6 @@
 """A reviewer's own assistant: it looks for them, and nothing is recorded but what the person said in their client."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -271,3 +272,41 @@ async def test_nobody_goes_on_in_anothers_session() -> None:
         for other in (EVE, elsewhere(ANN, tenant="other"), elsewhere(ANN, id="anna")):
             theirs = {**ACCEPT, "Authorization": f"Bearer {at.token(other)}", **session}
             assert (await client.post("/console/mcp", json=listing, headers=theirs)).status_code == 404
+
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+}
+MODERN = {**ACCEPT, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "approve"}
+
+
+async def test_an_answer_counts_only_from_whom_and_for_what_it_was_asked() -> None:
+    async with served() as at, httpx2.AsyncClient(base_url=at.url) as client:
+        first, second = await at.ask(5), await at.ask(6)
+
+        async def called(who: Any, asked: str, **more: Any) -> dict[str, Any]:
+            arguments = {"approval": asked, "action": await at.action_of(asked)}
+            params = {"name": "approve", "arguments": arguments, "_meta": META, **more}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            headers = {**MODERN, "Authorization": f"Bearer {at.token(who)}"}
+            answer = (await client.post("/console/mcp", json=body, headers=headers)).text
+            data = [line[5:] for line in answer.splitlines() if line.startswith("data:")]
+            told: dict[str, Any] = json.loads(data[-1] if data else answer)
+            return told
+
+        asked = (await called(ANN, first))["result"]
+        assert asked["resultType"] == "input_required"
+        [key] = asked["inputRequests"]
+        yes = {"requestState": asked["requestState"], "inputResponses": {key: YES.model_dump(mode="json")}}
+        assert "error" in await called(BOB, first, **yes)
+        assert "error" in await called(ANN, second, **yes)
+        forged = {**yes, "requestState": asked["requestState"][:-4] + "AAAA"}
+        assert "error" in await called(ANN, first, **forged)
+        blind = {"inputResponses": yes["inputResponses"]}
+        assert (await called(ANN, first, **blind))["result"]["resultType"] == "input_required"
+        assert [await decision_of(at, name) for name in (first, second)] == [None, None]
+        assert (await called(ANN, first, **yes))["result"]["structuredContent"]["recorded"] is True
+        again = (await called(ANN, first, **yes))["result"]["structuredContent"]
+        assert again["check"] == "decided"
