@@ -24,7 +24,7 @@ from gateway.runtime.desk import Decided, Desk
 app = typer.Typer(no_args_is_help=True, help="See and decide what waits for a person.")
 
 ID = Annotated[str, typer.Argument(metavar="APPROVAL", help="As the agent or `approvals list` names it.")]
-IDS = Annotated[list[str], typer.Argument(metavar="APPROVAL…", help="As the agent or `approvals list` names them.")]
+IDS = Annotated[list[str], typer.Argument(metavar="APPROVAL", help="As the agent or `approvals list` names them.")]
 REASON = Annotated[str, typer.Option("--reason", "-m", help="Kept with the decision, and told to the agent.")]
 WANTED = Annotated[str, typer.Option("--reason", "-m", help="Which evidence is wanted. Told to the agent.")]
 ROLE = Annotated[

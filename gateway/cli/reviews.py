@@ -9,7 +9,7 @@ from rich.table import Table
 
 from gateway.cli.durations import duration
 from gateway.cli.ledgers import LedgerOption, book, console, reviewer, with_ledger
-from gateway.cli.plain import counted, plain_table, visible
+from gateway.cli.plain import plain_table, visible
 from gateway.model.figures import Figures, Group, Load, Reviews, Spread
 from gateway.model.record import utc
 from gateway.ports import Ledger
@@ -79,8 +79,9 @@ def _of_groups(title: str, groups: Sequence[Group]) -> Table:
 
 def _answers(told: Figures) -> str:
     lines = [f"{getattr(told, name)} {name}{_share(told, name)}" for name in ROWS if getattr(told, name)]
-    more = (("used", "used"), ("failed_revalidation", "approved, and not valid when it came"), ("quick", "quick yeses"))
+    more = (("used", "used"), ("failed_revalidation", "approved, and not valid when it came"))
     lines += [f"{getattr(told, name)} {says}{_share(told, name)}" for name, says in more if getattr(told, name)]
+    lines += [f"{_yeses(told.quick, 'quick ')}{_share(told, 'quick')}"] if told.quick else []
     return "\n".join(lines)
 
 
@@ -96,7 +97,7 @@ def _of_reviewers(loads: Sequence[Load]) -> Table:
         answers = [
             f"{getattr(one, name)} {name}" for name in ("approved", "rejected", "returned") if getattr(one, name)
         ]
-        answers += [f"{one.quick} quick yeses"] if one.quick else []
+        answers += [_yeses(one.quick, "quick ")] if one.quick else []
         table.add_row(
             f"{visible(one.reviewer)}\n{visible(one.tenant)}",
             f"{one.decisions}, {one.busiest_hour} in the busiest hour\n{one.looked_at} looked at",
@@ -120,14 +121,20 @@ def _time(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
+def _yeses(number: int, how: str = "") -> str:
+    return f"{number} {how}yes" if number == 1 else f"{number} {how}yeses"
+
+
 TIRED = 0.2
-"""A share of quick yeses that says something; one in five."""
+"""A share of quick yeses that says something: one in five,"""
+ENOUGH = 10
+"""of so many."""
 
 
 def _remarks(told: Reviews) -> Sequence[str]:
     lines = []
-    if told.all.rates.get("quick", 0.0) > TIRED:
-        quick = counted(told.all.quick, "yes" if told.all.quick == 1 else "yese")
+    if told.all.timed >= ENOUGH and told.all.quick > TIRED * told.all.timed:
+        quick = _yeses(told.all.quick)
         lines.append(f"{quick} took less than 3 s: people may be asked more than they can look at.")
     if told.partial:
         lines.append("The ledger holds more than was looked through: the oldest questions are missing.")
