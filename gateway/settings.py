@@ -21,6 +21,7 @@ from gateway.outbound.file_models import read_as
 from gateway.outbound.head_file import HeadFile
 from gateway.outbound.ledger.postgres.address import is_postgres, parse
 from gateway.outbound.looks.places import Place as LookPlace
+from gateway.outbound.notices import entries as notices
 from gateway.outbound.place_entries import EXPANDED, PlaceEntry, place_problems, unfit_place
 from gateway.outbound.references import BadReference, expand
 from gateway.outbound.seal_keys import BadKey, seal_key, signed_by
@@ -128,6 +129,8 @@ class Settings:
     """How the ledger's checkpoints are made."""
     places: Mapping[str, LookPlace] = field(default_factory=dict)
     """Where verifiers look, by name."""
+    channels: tuple[notices.Channel, ...] = ()
+    """By which people are told that something waits for them."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -199,9 +202,10 @@ class _File(FilePart):
     upstreams: dict[str, UpstreamEntry] = Field(default={})
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
     places: dict[str, PlaceEntry] = Field(default={})
+    notify: tuple[notices.NotifyEntry, ...] = ()
 
 
-_PATTERNS = {NAME_PATTERN: "a workflow's name"}
+_PATTERNS = {NAME_PATTERN: "a workflow's name", **notices.PATTERNS}
 
 _EXPANDED: tuple[Place, ...] = (("ledger",), ("policies",), ("run_tokens", "key"), ("seal", "key"), ("seal", "head"))
 _EXPANDED_IN_ENTRY: tuple[Place, ...] = (
@@ -226,11 +230,16 @@ class _Reading:
         self.problems: list[Problem] = [*document.problems]
         if isinstance(document.value, Mapping):
             self._expand()
-            self.problems += [*entry_problems(document), *place_problems(document), *self._wrong()]
+            self.problems += [*entry_problems(document), *place_problems(document)]
+            self.problems += [*notices.notify_problems(document), *self._wrong()]
 
     def _expand(self) -> None:
         entries = [(*place, *step) for place, _ in in_use(self._document) for step in _EXPANDED_IN_ENTRY]
-        found = [one for pattern in [*_EXPANDED, *EXPANDED, *entries] for one in texts(self._document.value, pattern)]
+        found = [
+            one
+            for pattern in [*_EXPANDED, *EXPANDED, *notices.EXPANDED, *entries]
+            for one in texts(self._document.value, pattern)
+        ]
         for place, text in found:
             try:
                 self._texts[place] = expand(text, self._environ, self._folder)
@@ -244,7 +253,7 @@ class _Reading:
             if not is_loopback(host):
                 yield self._document.problem(place, NOT_LOOPBACK.format(host[:64]))
         for place, text in self._texts.items():
-            message = _unfit(place, text) or unfit_place(place, text, self._folder)
+            message = _unfit(place, text) or unfit_place(place, text, self._folder) or notices.unfit_notify(place, text)
             if message is not None:
                 yield self._document.problem(place, message)
 
@@ -261,10 +270,14 @@ class _Reading:
             upstreams=tuple(self._upstreams(said)),
             sealing=self._sealing(said.seal) if said.seal is not None else UNSIGNED,
             places={name: self._place(name, entry) for name, entry in said.places.items()},
+            channels=tuple(self._channel(at, entry) for at, entry in enumerate(said.notify)),
         )
 
     def _place(self, name: str, entry: PlaceEntry) -> LookPlace:
         return entry.place(name, lambda *keys: self._texts["places", name, *keys], self._folder)
+
+    def _channel(self, at: int, entry: notices.NotifyEntry) -> notices.Channel:
+        return entry.channel(lambda key: self._texts["notify", at, key])
 
     def _sealing(self, said: _Seal) -> Sealing:
         return Sealing(
