@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli import approvals, tokens
+from gateway.cli import approvals, notify, tokens
 from gateway.cli.check import check
 from gateway.cli.demo import demo
 from gateway.cli.diagram import diagram
@@ -64,4 +64,5 @@ app.command()(verify)
 app.command()(keygen)
 app.command()(schema)
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(notify.app, name="notify")
 app.add_typer(tokens.app, name="run")

@@ -1,0 +1,222 @@
+"""Whatever waits for people is told of once on each channel that wants it, and the ledger knows."""
+
+import pytest
+from inline_snapshot import snapshot
+
+from gateway.model.events import NoticeSent
+from gateway.model.notice import Audience
+from gateway.outbound.notices.services import Service
+from gateway.ports import Silence
+from gateway.runtime.announce import Announcer
+from gateway.runtime.channels import Line
+from tests import world
+from tests.notices.ground import LINKS, SPREAD, line, telling
+from tests.notices.receiver import OK, hangs, receiving, says
+
+pytestmark = pytest.mark.anyio
+
+DOWN = says("503 Busy")
+
+
+async def test_a_question_is_told_of_once_and_the_ledger_says_so() -> None:
+    async with receiving() as hook, telling(line(hook)) as it:
+        await it.house.call("pay", {"iban": "DE00 SECRET", "amount": 7})
+        await it.tell()
+        await it.tell()
+        name = await it.approval()
+        (got,) = hook.got
+        assert got.id == "run_1#2:ops"
+        assert got.said["type"] == "approval.asked"
+        assert got.data["title"] == "Approval wanted: pay (medium risk)"
+        assert got.data["text"].replace(name, "ap_0") == snapshot("""\
+Tool: pay
+Transition: pay
+Why: money leaves
+Consequence: a write call that cannot be undone
+Risk: medium
+Asked by: local:user (tenant local)
+Run: run_1 (workflow test)
+Answers: 1 person must agree, role finance
+Until: 2027-01-15 09:00 UTC
+Decide: http://127.0.0.1:8321/console/approvals/ap_0\
+""")
+        assert "SECRET" not in got.body.decode()
+        assert await it.sent() == [
+            NoticeSent(about=name, channel="ops", notice="run_1#2:ops", outcome="delivered", tries=1)
+        ]
+        assert it.announcer.state() == {
+            "undelivered": 0,
+            "channels": {"ops": {"trouble": None, "failures": 0, "given_up": 0}},
+        }
+
+
+async def test_a_gateway_that_starts_tells_of_what_was_not_told_of_and_of_nothing_else() -> None:
+    async with receiving() as hook, telling(line(hook)) as it:
+        await it.house.call("pay", {"amount": 1})
+        await it.tell()
+        await it.house.call("pay", {"amount": 2})
+        next_life = Announcer(it.house.book, [line(hook), line(hook, "more")], LINKS, lambda: 0.5)
+        await next_life.look()
+        it.house.clock.tell(SPREAD)
+        await next_life.look()
+        await next_life.idle()
+        await it.tell()
+        assert sorted(hook.ids) == ["run_1#2:more", "run_1#2:ops", "run_1#4:more", "run_1#4:ops"]
+
+
+async def test_a_channel_that_is_down_is_tried_again_ever_later_until_it_takes_it() -> None:
+    async with receiving(DOWN, says("429 Slow", "Retry-After: 100"), OK) as hook, telling(line(hook)) as it:
+        await it.house.call("pay")
+        await it.tell()
+        assert (len(hook.got), it.announcer.state()["undelivered"]) == (1, 1)
+        assert it.announcer.state()["channels"]["ops"]["trouble"] == "it answered 503, which is no 2xx"
+        await it.after(4.9)
+        assert len(hook.got) == 1
+        await it.after(0.2)
+        assert len(hook.got) == 2
+        await it.after(99)
+        assert len(hook.got) == 2
+        await it.after(1.1)
+        assert hook.ids == ["run_1#2:ops"] * 3
+        assert [(one.outcome, one.tries) for one in await it.sent()] == [("delivered", 3)]
+        assert it.announcer.state()["channels"]["ops"]["trouble"] is None
+
+
+async def test_a_channel_that_wants_no_more_is_given_up_at_once() -> None:
+    async with receiving(says("410 Gone")) as hook, telling(line(hook)) as it:
+        await it.house.call("pay")
+        await it.tell()
+        await it.after(7_200)
+        assert len(hook.got) == 1
+        assert [(one.outcome, one.reason) for one in await it.sent()] == [
+            ("failed", "it answered 410: it wants no more messages")
+        ]
+        assert it.announcer.state()["channels"]["ops"]["given_up"] == 1
+
+
+async def test_after_a_day_a_message_has_failed_and_that_is_recorded() -> None:
+    patient = {"approval": {"expires_s": 7 * 86_400}, "name": "pay", "tools": ["pay"]}
+    async with receiving(DOWN) as hook, telling(line(hook), transitions=[patient]) as it:
+        await it.house.call("pay")
+        for _ in range(40):
+            await it.after(3_700)
+        assert 20 < len(hook.got) < 30
+        assert [(one.outcome, one.reason) for one in await it.sent()] == [
+            ("failed", "it answered 503, which is no 2xx")
+        ]
+        assert it.announcer.state()["undelivered"] == 0
+
+
+async def test_of_a_question_whose_time_was_up_first_that_is_recorded() -> None:
+    async with receiving(DOWN) as hook, telling(line(hook)) as it:
+        await it.house.call("pay")
+        await it.tell()
+        await it.after(4_000)
+        assert [(one.outcome, one.reason) for one in await it.sent()] == [
+            ("failed", "its time was up, and it answered 503, which is no 2xx")
+        ]
+
+
+async def test_who_is_asked_in_vain_for_most_of_its_time_is_told_again() -> None:
+    async with receiving() as hook, telling(line(hook), line(hook, "second", about=frozenset({"unknown"}))) as it:
+        await it.house.call("pay")
+        await it.tell()
+        await it.after(2_860 - SPREAD)
+        assert len(hook.got) == 1
+        await it.after(21)
+        await it.tell()
+        assert hook.ids == ["run_1#2:ops", "run_1#2:ops:soon"]
+        assert hook.got[1].data["title"].startswith("Still waiting for an answer, 11 min left: pay")
+        await it.after(60)
+        assert len(hook.got) == 2
+
+
+async def test_nobody_is_told_again_of_what_was_answered() -> None:
+    async with receiving() as hook, telling(line(hook)) as it:
+        await it.house.call("pay")
+        await it.tell()
+        await it.decide()
+        await it.after(3_000)
+        await it.tell()
+        assert hook.ids == ["run_1#2:ops"]
+
+
+async def test_what_was_answered_before_it_could_be_told_is_not_told() -> None:
+    async with receiving(DOWN, OK) as hook, telling(line(hook)) as it:
+        await it.house.call("pay")
+        await it.tell()
+        await it.decide()
+        await it.after(100)
+        assert len(hook.got) == 1
+        assert await it.sent() == []
+        assert it.announcer.state()["undelivered"] == 0
+
+
+async def test_channels_are_told_of_what_they_are_for() -> None:
+    async with receiving() as hook:
+        lines = [
+            line(hook, "high", risk="high"),
+            line(hook, "unknown", about=frozenset({"unknown"})),
+            line(hook, "acme", tenants=frozenset({"acme"})),
+            line(hook, "local", tenants=frozenset({"local"})),
+            line(hook, "finance", roles=frozenset({"finance", "x"})),
+            line(hook, "legal", roles=frozenset({"legal"})),
+        ]
+        async with telling(*lines) as it:
+            await it.house.call("pay")
+            await it.tell()
+            assert sorted(hook.ids) == ["run_1#2:finance", "run_1#2:local"]
+
+
+async def test_people_are_told_of_an_unknown_outcome_that_nobody_settles() -> None:
+    async with receiving() as hook, telling(line(hook)) as it:
+        it.house.upstreams.will("write", Silence("gone"))
+        shown = await it.house.call("write", {"n": 1})
+        await it.tell()
+        assert hook.got == [], "the gateways may find out themselves"
+        await it.after(300)
+        (got,) = hook.got
+        assert got.data["name"] == shown.attempt
+        assert got.data["title"] == "Did this call happen?: write (medium risk)"
+
+
+async def test_people_are_told_at_once_of_an_unknown_outcome_that_only_they_can_settle() -> None:
+    async with receiving() as hook, telling(line(hook), for_people=lambda _: True) as it:
+        it.house.upstreams.will("write", Silence("gone"))
+        await it.house.call("write", {"n": 1})
+        await it.after(0)
+        await it.tell()
+        assert len(hook.got) == 1
+
+
+async def test_one_channel_that_hangs_keeps_no_other_waiting() -> None:
+    async with receiving(hangs) as slow, receiving() as hook, telling(line(slow, "slow"), line(hook)) as it:
+        for n in range(5):
+            await it.house.call("pay", {"n": n})
+        await it.tell()
+        assert len(hook.got) == 5
+        assert len(slow.got) <= 4
+
+
+async def test_no_name_can_call_people_or_lead_them_elsewhere() -> None:
+    name = "pay<!channel> @everyone https://evil.example \u202epay"
+    asks = [{"name": "ask", "tools": ["*"], "approval": {}}]
+    async with receiving() as hook, telling(line(hook), transitions=asks) as it:
+        it.house.upstreams.offer(world.tool(name))
+        await it.house.call(name)
+        await it.tell()
+        assert hook.got[0].data["tool"] == snapshot(
+            "pay\\u{3c}!channel\\u{3e} \\u{40}everyone https:\\u{2f}\\u{2f}evil.example \\u{202e}p…"
+        )
+
+
+async def test_a_channel_that_apprise_cannot_use_is_said_to_be_unusable() -> None:
+    odd = Line("odd", Audience(), Service("nowhere://x"))
+    async with telling(odd) as it:
+        await it.house.call("pay")
+        await it.tell()
+        assert it.announcer.unusable() == [("odd", "Apprise does not understand its address")]
+        assert it.announcer.state() == {
+            "undelivered": 1,
+            "channels": {"odd": {"trouble": "Apprise does not understand its address", "failures": 1, "given_up": 0}},
+        }
