@@ -51,13 +51,13 @@ def _title(asked: Question, stage: Stage, now: datetime) -> str:
             left = "" if asked.expires_at is None else f", {_span((asked.expires_at - now).total_seconds())} left"
             return f"Still waiting for an answer{left}: {what} ({asked.risk} risk)"
         case "asked":
-            return f"{_TITLES[asked.about]}: {what} ({asked.risk} risk)"
+            return f"{_TITLES[asked.about]} {what} ({asked.risk} risk)"
 
 
 _TITLES = {
-    "approval": "Approval wanted",
-    "unknown": "Did this call happen?",
-    "escalation": "A run was handed to a person",
+    "approval": "Approval wanted:",
+    "unknown": "Outcome unknown, did it happen?",
+    "escalation": "A run was handed to a person:",
 }
 
 

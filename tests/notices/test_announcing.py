@@ -177,7 +177,7 @@ async def test_people_are_told_of_an_unknown_outcome_that_nobody_settles() -> No
         await it.after(300)
         (got,) = hook.got
         assert got.data["name"] == shown.attempt
-        assert got.data["title"] == "Did this call happen?: write (medium risk)"
+        assert got.data["title"] == "Outcome unknown, did it happen? write (medium risk)"
 
 
 async def test_people_are_told_at_once_of_an_unknown_outcome_that_only_they_can_settle() -> None:
