@@ -38,7 +38,6 @@ from gateway.runtime.policies import Policies, Trouble, condition_trouble, keyle
 from gateway.runtime.recover import Recovery
 from gateway.runtime.screen import Screen
 from gateway.runtime.sealing import UNSIGNED, Sealer, Sealing
-from gateway.runtime.wording import console_links
 from gateway.settings import (
     ClientPatience,
     HttpUpstream,
@@ -125,13 +124,7 @@ def plan_of(settings: Settings) -> Plan:
         session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
         places=settings.places,
         channels=installed(settings.channels),
-        link_for=console_links(_address(settings)),
     )
-
-
-def _address(settings: Settings) -> str:
-    host = f"[{settings.listen.host}]" if ":" in settings.listen.host else settings.listen.host
-    return f"http://{host}:{settings.listen.port}"
 
 
 def one_policy(path: Path, places: Mapping[str, Place] | None = None) -> tuple[Policy, Source | None]:

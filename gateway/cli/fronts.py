@@ -91,6 +91,7 @@ def serve(
 ) -> None:
     """Serve several MCP servers behind one address, as a configuration file says."""
     from gateway.app import plan_of, run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.runtime.wording import console_links  # noqa: PLC0415
 
     try:
         settings = load_settings(config)
@@ -102,6 +103,7 @@ def serve(
         _run(replace(plan, sole=True), _over_stdio)
         return
     listening = _listen(settings.listen.host, settings.listen.port)
+    plan = replace(plan, link_for=console_links(f"http://{_shown(listening)}"))
 
     _run(plan, partial(_over_http, listening=listening, key=key))
 

@@ -31,11 +31,14 @@ LinkFor: TypeAlias = Callable[[Who | None, Subject, str], str | None]
 """Where that is answered; for one reviewer alone, if one is given."""
 
 LOOK_S = 1.0
-"""Between two looks at what waits. One that took long is followed by a longer pause."""
+MOST_S = 5.0
+"""Between two looks at what waits; the longer one took, the longer is the pause after it."""
 WORKERS = 8
 """Questions of which is told side by side."""
-LEASE_S = 60.0
-"""More than any channel takes for one message, and what is recorded of it."""
+LEASE_S = 15.0
+"""After so long without a sign of life of whoever tells of a question, another gateway does."""
+LAST_S = 1.0
+"""For so long an orderly end waits for what is being sent."""
 AGAIN_S = 2.0
 """After which it is tried again to tell of what another gateway was telling of."""
 
@@ -63,6 +66,7 @@ class Announcer:
         self._outbox = Outbox(book, lines, self._owner, for_people)
         self._leases = Leases(book.clock, self._owner, LEASE_S)
         self._workers: list[asyncio.Task[None]] = []
+        self._ending = False
         self._unrecorded = False
         """Whether some of what is due may be done, and only not recorded."""
 
@@ -86,11 +90,19 @@ class Announcer:
                     await self.look()
                 except LedgerUnavailable as error:
                     self._book.health.refused(str(error))  # which says it once
-                await self._clock.sleep(max(LOOK_S, 20 * (self._clock.monotonic() - began)))
+                took_s = self._clock.monotonic() - began
+                await self._clock.sleep(min(max(LOOK_S, 20 * took_s), MOST_S))
         finally:
-            for one in self._workers:
-                one.cancel()
-            await asyncio.gather(*self._workers, return_exceptions=True)
+            await self._end()
+
+    async def _end(self) -> None:
+        """Nothing more is begun, and what was sent a moment ago is recorded, if that takes no time to speak of."""
+        self._ending = True
+        if self._workers:
+            await asyncio.wait(self._workers, timeout=LAST_S)
+        for one in self._workers:
+            one.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
 
     async def look(self) -> None:
         """What is new is seen, and what is due is being told.
@@ -132,7 +144,7 @@ class Announcer:
 
     def _next(self) -> Watch | None:
         now, outbox = self._clock.monotonic(), self._outbox
-        if not self._unrecorded and not any(line.free(now) for line in self._lines):
+        if self._ending or not (self._unrecorded or any(line.free(now) for line in self._lines)):
             return None
         found = next((one for one in outbox.due.values() if not one.busy and any(outbox.ready(one))), None)
         self._unrecorded = self._unrecorded and found is not None
@@ -179,12 +191,21 @@ class Announcer:
             self._outbox.look_again()
             yield False
             return
+        alive = asyncio.create_task(self._live(row.attempt))
         try:
             yield True
         finally:
+            alive.cancel()
             watch.waits = replace(watch.waits, row=replace(row, owner=self._owner, lease_until=NOBODYS))
             with suppress(LedgerUnavailable):  # then it is free once the lease is over
                 await self._book.ledger.renew(self._owner, [row.attempt], NOBODYS)
+
+    async def _live(self, name: str) -> None:
+        """Its lease is renewed for as long as it is being told of."""
+        while True:
+            await self._clock.sleep(LEASE_S / 3)
+            with suppress(LedgerUnavailable):
+                await self._book.ledger.renew(self._owner, [name], self._clock.now() + LEASE_S)
 
     async def _send(self, watch: Watch, one: Parcel, asked: Question) -> None:
         if one.done is None:
