@@ -31,8 +31,8 @@ from gateway.reload import Reload, Source, default_of, first, load_from
 from gateway.runtime.announce import Announcer, LinkFor
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
-from gateway.runtime.desk import Desk
 from gateway.runtime.channels import Line
+from gateway.runtime.desk import Desk
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, Trouble, condition_trouble, keyless, surprises, unfit
 from gateway.runtime.recover import Recovery

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from gateway.model.asked import Risk
 from gateway.model.event_parts import Frozen, Who
 
 Subject: TypeAlias = Literal["approval", "unknown", "escalation"]
@@ -13,11 +14,6 @@ SUBJECTS: tuple[Subject, ...] = ("approval", "unknown", "escalation")
 
 Stage: TypeAlias = Literal["asked", "soon", "over"]
 """Somebody is asked; the time to answer is nearly up; nobody need answer any more."""
-
-
-Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
-
-RISKS: tuple[Risk, ...] = ("low", "medium", "high", "critical")
 
 
 class NoticeSent(Frozen):

@@ -83,6 +83,7 @@ class Announcer:
 
     async def keep(self) -> None:
         """Runs for ever."""
+        self._ending = False
         try:
             while True:
                 began = self._clock.monotonic()

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.model.notice import RISKS, Audience
+from gateway.model.asked import RISKS
+from gateway.model.notice import Audience
 from gateway.ports import Notifier, NotTaken
 from gateway.runtime.questions import Question
 

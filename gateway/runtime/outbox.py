@@ -5,7 +5,7 @@ import heapq
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from gateway.kernel.reduce import CorruptLedger
@@ -17,7 +17,7 @@ from gateway.ports import UnreadableRecord
 from gateway.runtime.book import Book
 from gateway.runtime.channels import Line
 from gateway.runtime.policies import PolicyMissing
-from gateway.runtime.questions import Question, Waits, question, waiting
+from gateway.runtime.questions import Question, Waits, over, question, waiting
 
 _LOG = logging.getLogger("counterfoil.notices")
 
@@ -79,6 +79,8 @@ class Outbox:
         """What has messages that are not done, what is over among them if that must be said."""
         self._soon: list[tuple[float, str]] = []
         """A heap: when a question is nearly up."""
+        self._recalled = False
+        """Whether it was looked for what was over while nobody was there to tell."""
         self._place: int | None = None
         """Up to which the log has been looked at."""
 
@@ -94,6 +96,9 @@ class Outbox:
         Raises: LedgerUnavailable.
         """
         place = await self._book.ledger.closed()
+        if not self._recalled:
+            await self._recall()
+            self._recalled = True
         if place != self._place:
             found = {one.name: one for one in await waiting(self._book)}
             new = [one for name, one in found.items() if name not in self._known]
@@ -145,15 +150,26 @@ class Outbox:
     async def _end(self, watch: Watch) -> None:
         """It waits no more: whoever was told of a question that nobody need answer is told so."""
         self.due.pop(watch.waits.name, None)
-        if watch.waits.about != "approval":
-            return
-        with suppress(*UNREADABLE):
-            asked = await question(self._book, watch.waits)
-            if asked is not None and asked.state in {"superseded", "withdrawn"}:
-                over = Watch(replace(watch.waits, row=None))
-                self._put(over, asked, "over", self._told(asked))
-            elif asked is not None:
-                await self.missed(asked, watch.parcels)
+        if watch.waits.about == "approval":
+            with suppress(*UNREADABLE):
+                asked = await question(self._book, watch.waits)
+                if asked is not None and not self._say_over(asked):
+                    await self.missed(asked, watch.parcels)
+
+    async def _recall(self) -> None:
+        """What was over while nobody was there to tell is told of now."""
+        for waits in await over(self._book, KEPT_S):
+            with suppress(*UNREADABLE):
+                asked = await question(self._book, waits)
+                if asked is not None:
+                    self._say_over(asked)
+
+    def _say_over(self, asked: Question) -> bool:
+        """Whether it is a question that nobody need answer any more; those who were told of it are to be told so."""
+        if asked.state not in {"superseded", "withdrawn"}:
+            return False
+        self._put(Watch(Waits(asked.about, asked.name, asked.run)), asked, "over", self._told(asked))
+        return True
 
     def _told(self, asked: Question) -> list[Line]:
         """The channels that were told of it."""

@@ -2,21 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from gateway.kernel.risk import would
-from gateway.kernel.registry import Registered, registered
-from gateway.model.canonical import Digest
-from gateway.model.events import ApprovalRequested, Effect
-from gateway.model.notice import Risk, Subject
+from gateway.model.asked import Risk
+from gateway.model.events import ApprovalRequested, ApprovalWithdrawn, Effect
+from gateway.model.notice import Subject
 from gateway.model.record import utc
 from gateway.model.run import Approval, Attempt, AttemptState, Run, Tracked
-from gateway.model.tool import Tool
 from gateway.runtime.book import Book
-from gateway.runtime.explain import rules_in, stored_in
+from gateway.runtime.inbox import LISTED
 
-FOUND = 1_000
-"""Questions that are looked through, the newest."""
+_SUBJECTS: Mapping[str, Subject] = {"awaiting": "approval", "unknown": "unknown", "escalated": "escalation"}
+
+FOUND = 500
+"""Questions and withdrawals that are looked through for what is over, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Question:
     risk: Risk = "medium"
     consequence: str = ""
     roles: tuple[str, ...] = ()
-    """In one of which a person must answer; nothing where anybody may."""
+    """In one of which a person must answer next; nothing where anybody may."""
     agreed: int = 0
     needed: int = 1
     instead: str = ""
@@ -66,20 +65,35 @@ async def waiting(book: Book) -> Sequence[Waits]:
 
     Raises: LedgerUnavailable.
     """
-    found: list[Waits] = []
-    for record in reversed(await book.ledger.find(["approval.requested"], limit=FOUND)):
-        if isinstance(record.event, ApprovalRequested):
-            run, name = await book.state_of(record.run), record.event.approval
-            if run.stopped is None and _stands(run.approvals[name], utc(book.clock.now())) == "open":
+    return [_waits(one) for one in await book.ledger.tracked(states=LISTED)]
+
+
+def _waits(one: Tracked) -> Waits:
+    # Whoever holds the row of an unknown attempt keeps recovery from settling it, so that one is never claimed here.
+    return Waits(_SUBJECTS[one.state], one.attempt, one.run, None if one.state == "unknown" else one)
+
+
+async def over(book: Book, within_s: float) -> Sequence[Waits]:
+    """Questions that nobody need answer any more, since the newest of them in that time.
+
+    Raises: LedgerUnavailable.
+    """
+    since, found = utc(book.clock.now()) - timedelta(seconds=within_s), list[Waits]()
+    for record in await book.ledger.find(["approval.requested", "approval.withdrawn"], limit=FOUND):
+        match record.event:
+            case ApprovalRequested(supersedes=names) if record.at >= since:
+                found += [Waits("approval", name, record.run) for name in names]
+            case ApprovalWithdrawn(approval=name) if record.at >= since:
                 found.append(Waits("approval", name, record.run))
-    found += [Waits("unknown", one.attempt, one.run) for one in await book.ledger.tracked(states={"unknown"})]
+            case _:
+                pass
     return found
 
 
 async def question(book: Book, waits: Waits, *, whole: bool = True) -> Question | None:
     """What is to be told of it, by the run's latest state; None where the run does not know it.
 
-    Without `whole` it lacks what takes more than the run's state to say: reason and consequence.
+    Without `whole` it may be of a moment ago, and lacks the reason of an approval.
 
     Raises: LedgerUnavailable, CorruptLedger.
     """
@@ -87,28 +101,32 @@ async def question(book: Book, waits: Waits, *, whole: bool = True) -> Question 
     match waits.about:
         case "approval":
             approval = run.approvals.get(waits.name)
-            return None if approval is None else await _approval(book, run, approval, whole=whole)
+            if approval is None:
+                return None
+            reason = await _reason(book, run, approval) if whole else ""
+            return _approval(run, approval, reason, utc(book.clock.now()))
         case "unknown":
             attempt = run.attempts.get(waits.name)
-            return None if attempt is None else await _attempt(book, run, attempt, whole=whole)
+            return None if attempt is None else _attempt(run, attempt)
         case "escalation":
             return _escalated(run)
 
 
-async def _approval(book: Book, run: Run, approval: Approval, *, whole: bool) -> Question:
-    said, known = None, None
-    if whole:
-        (found,) = await book.ledger.read(run.id, approval.seq - 1, limit=1)
-        said = found[0].event if isinstance(found[0].event, ApprovalRequested) else None
-    if said is not None:
-        known = await _known(book, run, said.tool, said.upstream, said.definition)
+async def _reason(book: Book, run: Run, approval: Approval) -> str:
+    (found,) = await book.ledger.read(run.id, approval.seq - 1, limit=1)
+    event = found[0].event
+    return (event.because or event.reason) if isinstance(event, ApprovalRequested) else ""
+
+
+def _approval(run: Run, approval: Approval, reason: str, now: datetime) -> Question:
+    stage, agreed = approval.waits_for or (approval.stages[-1], approval.stages[-1].quorum)
     return Question(
         about="approval",
         name=approval.id,
         run=run.id,
         seq=approval.seq,
         asked_at=approval.requested_at,
-        state=_stands(approval, utc(book.clock.now())),
+        state=_stands(run, approval, now),
         told=run.told,
         tenant=run.principal.tenant if run.principal is not None else "",
         principal=run.principal.id if run.principal is not None else "",
@@ -116,23 +134,28 @@ async def _approval(book: Book, run: Run, approval: Approval, *, whole: bool) ->
         expires_at=approval.expires_at,
         tool=approval.tool,
         transition=approval.rule,
-        reason=said.reason if said is not None else "",
-        consequence=would(None if known is None else known.effect, known) if whole else "",
-        roles=() if approval.role is None else (approval.role,),
-        agreed=len(approval.agreed),
-        needed=approval.quorum,
+        reason=reason,
+        risk=approval.terms.risk,
+        consequence=approval.terms.consequence,
+        roles=() if stage.role is None else (stage.role,),
+        agreed=agreed,
+        needed=stage.quorum,
+        instead=(approval.by or "") if approval.decision == "superseded" else "",
     )
 
 
-def _stands(approval: Approval, now: datetime) -> str:
+def _stands(run: Run, approval: Approval, now: datetime) -> str:
+    if approval.decision == "superseded" and approval.waits_for is None:
+        return "approved"  # whoever was told of it has answered
     if approval.decision is not None:
         return approval.decision
+    if run.stopped is not None:
+        return "void, for its run is over"
     return "open" if now < approval.expires_at else "expired"
 
 
-async def _attempt(book: Book, run: Run, attempt: Attempt, *, whole: bool) -> Question:
+def _attempt(run: Run, attempt: Attempt) -> Question:
     intent = attempt.intent
-    known = await _known(book, run, intent.tool, intent.upstream, intent.definition) if whole else None
     return Question(
         about="unknown",
         name=attempt.id,
@@ -146,9 +169,9 @@ async def _attempt(book: Book, run: Run, attempt: Attempt, *, whole: bool) -> Qu
         workflow=run.workflow,
         tool=intent.tool,
         transition=intent.transition,
-        reason="nobody knows whether this call happened",
+        reason="whether it happened is not known",
         risk="high" if intent.effect is Effect.DESTRUCTIVE else "medium",
-        consequence=would(intent.effect, known) if whole else "",
+        consequence=f"a {intent.effect} call; equal calls are held in every run until it is settled",
     )
 
 
@@ -161,21 +184,12 @@ def _escalated(run: Run) -> Question | None:
         run=run.id,
         seq=run.stopped_seq,
         asked_at=run.last_at,
-        state="open",
+        state="open" if run.acknowledged is None else "acknowledged",
         told=run.told,
         tenant=run.principal.tenant if run.principal is not None else "",
         principal=run.principal.id if run.principal is not None else "",
         workflow=run.workflow,
         reason=run.stopped.reason,
-        consequence="the run does nothing more by itself",
+        risk="high",
+        consequence="the run is over and waits for a person",
     )
-
-
-async def _known(book: Book, run: Run, tool: str, upstream: str | None, cited: Digest | None) -> Registered | None:
-    """The tool as the run's policy sees it, defined as it was then; None where its policy cannot be read."""
-    rules = await rules_in(book.ledger, run.policy)
-    definition = await stored_in(book.ledger, cited)
-    if rules is None:
-        return None
-    own_name = str((definition or {}).get("name", tool))
-    return registered(Tool(tool, upstream or "", own_name, definition or {}), rules.policy)

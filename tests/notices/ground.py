@@ -9,14 +9,16 @@ from typing import Any
 
 import anyio
 
-from gateway.kernel.approve import answer
 from gateway.model.events import NoticeSent, Who
 from gateway.model.notice import Audience
+from gateway.model.review import Answer, Reviewer
 from gateway.outbound.notices.webhook import Webhook, key_of
 from gateway.runtime.announce import Announcer
 from gateway.runtime.channels import Line
+from gateway.runtime.desk import Desk
 from gateway.runtime.outbox import SPREAD_S
 from gateway.runtime.wording import console_links
+from tests import world
 from tests.notices.receiver import SECRET, Receiver
 from tests.runtime.house import House, house
 
@@ -27,12 +29,13 @@ ASKS: dict[str, Any] = {
         {"name": "any", "tools": ["*"]},
     ],
 }
+BOSS = Reviewer("local", "local:boss", frozenset({"finance"}))
 LINKS = console_links("http://127.0.0.1:8321")
 
 
-def line(it: Receiver, name: str = "ops", **audience: Any) -> Line:
+def line(it: Receiver, name: str = "ops", timeout_s: float = 0.5, **audience: Any) -> Line:
     """A channel that posts to the receiver, and does not wait long for it."""
-    return Line(name, Audience(**audience), Webhook(it.url, key_of(SECRET), time.time, 0.5))
+    return Line(name, Audience(**audience), Webhook(it.url, key_of(SECRET), time.time, timeout_s))
 
 
 @dataclass
@@ -71,13 +74,18 @@ class Told:
     async def decide(self, *, yes: bool = True, run: str = "run_1") -> None:
         """A person answers it."""
         name = await self.approval(run)
-        by = Who(tenant="local", id="local:boss", roles=("finance",))
+        asked = (await self.house.book.fresh_state_of(run)).approvals[name]
+        said = Answer(name, asked.action, "approved" if yes else "rejected", "r")
+        await Desk(self.house.book).decide(said, BOSS)
 
-        def said(state: Any, _: Any, now: Any) -> Any:
-            asked = state.approvals[name]
-            return [answer(state, name, asked.action, approve=yes, by=by, reason="r", now=now)]
+    async def withdraw(self, run: str = "run_1") -> None:
+        """Whoever asks takes it back."""
+        asks = Who(tenant=world.USER.tenant, id=world.USER.id)
+        await Desk(self.house.book).withdraw(await self.approval(run), asks, "not needed")
 
-        await self.house.book.say(run, said)
+    async def expire(self) -> None:
+        """What nobody answered in time is recorded so."""
+        await Desk(self.house.book).expire()
 
 
 @asynccontextmanager

@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from gateway.model.asked import Risk
 from gateway.model.event_parts import Who
 from gateway.model.flaws import Place as Where
 from gateway.model.flaws import parts
-from gateway.model.notice import SUBJECTS, Audience, Risk, Subject
+from gateway.model.notice import SUBJECTS, Audience, Subject
 from gateway.outbound.notices.services import INSTALL, Service, is_installed
 from gateway.outbound.notices.webhook import BadSecret, Webhook, key_of
 from gateway.outbound.server_entries import FilePart
