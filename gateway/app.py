@@ -94,7 +94,7 @@ class Plan:
     """Where verifiers look, by name."""
     channels: Sequence[Channel] = ()
     """By which people are told that something waits for them."""
-    link_for: LinkFor = lambda _reviewer, _about, _name: None
+    link_for: LinkFor = lambda _reviewer, _asked: None
     """Where people answer; nothing where there is no console."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.events import Who
-from gateway.model.notice import Subject
 from gateway.model.record import utc
 from gateway.ports import LedgerUnavailable, NotTaken, UnreadableRecord
 from gateway.runtime.book import Book
@@ -27,7 +26,7 @@ from gateway.runtime.wording import message
 
 _LOG = logging.getLogger("counterfoil.notices")
 
-LinkFor: TypeAlias = Callable[[Who | None, Subject, str], str | None]
+LinkFor: TypeAlias = Callable[[Who | None, Question], str | None]
 """Where that is answered; for one reviewer alone, if one is given."""
 
 LOOK_S = 1.0
@@ -211,7 +210,7 @@ class Announcer:
     async def _send(self, watch: Watch, one: Parcel, asked: Question) -> None:
         if one.done is None:
             one.tries += 1
-            link = self._link_for(one.line.audience.reviewer, asked.about, asked.name)
+            link = self._link_for(one.line.audience.reviewer, asked)
             told = message(asked, one.notice, one.stage, link, utc(self._clock.now()))
             self._judge(one, asked, await one.line.notifier.send(told))
         if one.done is not None:

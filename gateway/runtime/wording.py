@@ -78,12 +78,12 @@ def _lines(asked: Question, stage: Stage, link: str | None) -> Iterator[tuple[st
     yield _DOES[asked.about] if stage != "over" else "Look", link or _command(asked)
 
 
-def console_links(address: str) -> Callable[[Who | None, Subject, str], str]:
+def console_links(address: str) -> Callable[[Who | None, Question], str]:
     """Where the console at that address shows what is asked; whoever opens it must still say who they are."""
-    return lambda _reviewer, about, name: f"{address}/console/{_PAGES[about]}/{name}"
+    return lambda _reviewer, asked: f"{address}/console/{_PAGES[asked.about]}/{asked.name}"
 
 
-_PAGES: dict[Subject, str] = {"approval": "approvals", "unknown": "attempts", "escalation": "runs"}
+_PAGES: dict[Subject, str] = {"approval": "approvals", "unknown": "attempts", "escalation": "escalations"}
 
 _DOES = {"approval": "Decide", "unknown": "Settle", "escalation": "Look"}
 

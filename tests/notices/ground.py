@@ -33,8 +33,8 @@ BOSS = Reviewer("local", "local:boss", frozenset({"finance"}))
 LINKS = console_links("http://127.0.0.1:8321")
 
 
-def line(it: Receiver, name: str = "ops", timeout_s: float = 0.5, **audience: Any) -> Line:
-    """A channel that posts to the receiver, and does not wait long for it."""
+def line(it: Receiver, name: str = "ops", timeout_s: float = 5.0, **audience: Any) -> Line:
+    """A channel that posts to the receiver."""
     return Line(name, Audience(**audience), Webhook(it.url, key_of(SECRET), time.time, timeout_s))
 
 

@@ -192,7 +192,11 @@ async def test_people_are_told_at_once_of_an_unknown_outcome_that_only_they_can_
 
 
 async def test_one_channel_that_hangs_keeps_no_other_waiting() -> None:
-    async with receiving(hangs) as slow, receiving() as hook, telling(line(slow, "slow"), line(hook)) as it:
+    async with (
+        receiving(hangs) as slow,
+        receiving() as hook,
+        telling(line(slow, "slow", timeout_s=0.5), line(hook)) as it,
+    ):
         for n in range(5):
             await it.house.call("pay", {"n": n})
         await it.look()
@@ -275,7 +279,7 @@ async def test_people_are_told_of_a_run_that_was_handed_to_them() -> None:
         assert (got.said["type"], got.data["name"], got.data["link"]) == (
             "escalation.asked",
             "run_1",
-            "http://127.0.0.1:8321/console/runs/run_1",
+            "http://127.0.0.1:8321/console/escalations/run_1",
         )
 
 

@@ -42,7 +42,7 @@ def said(stage: Stage, link: str | None = None, **changes: Any) -> Notice:
 
 
 def test_a_question_in_all_its_stages() -> None:
-    link = console_links("https://gate.example")(None, "approval", "ap_1")
+    link = console_links("https://gate.example")(None, ASKED)
     assert said("asked", link).body == snapshot("""\
 Tool: bank__pay
 Transition: pay
