@@ -17,7 +17,7 @@ from gateway.ports import UnreadableRecord
 from gateway.runtime.book import Book
 from gateway.runtime.channels import Line
 from gateway.runtime.policies import PolicyMissing
-from gateway.runtime.questions import Question, Waits, over, question, waiting
+from gateway.runtime.questions import FOUND, Question, Waits, decided, over, question, waiting
 
 _LOG = logging.getLogger("counterfoil.notices")
 
@@ -62,6 +62,8 @@ class Watch:
     waits: Waits
     parcels: list[Parcel] = field(default_factory=list)
     busy: bool = False
+    staged: bool = False
+    """As in a question: others may have to be told of it later."""
 
 
 class Outbox:
@@ -79,6 +81,8 @@ class Outbox:
         """What has messages that are not done, what is over among them if that must be said."""
         self._soon: list[tuple[float, str]] = []
         """A heap: when a question is nearly up."""
+        self._decided: frozenset[str] = frozenset()
+        """Records of answers that were seen."""
         self._recalled = False
         """Whether it was looked for what was over while nobody was there to tell."""
         self._place: int | None = None
@@ -110,6 +114,8 @@ class Outbox:
                     del self._known[watch.waits.name]
                     await self._end(watch)
             self._renew(found.values())
+            for watch in await self._moved():
+                await self._next_stage(watch)
             self._place = place if len(new) <= READ and not any(one.busy for one in gone) else None
         await self._see_soon()
 
@@ -129,11 +135,30 @@ class Outbox:
             return
         if asked is None:
             return
+        watch.staged = asked.staged
         self._put(watch, asked, "asked", [line for line in self._lines if line.wants(asked)])
         if asked.expires_at is not None:
             life_s = (asked.expires_at - asked.asked_at).total_seconds()
             if life_s >= LEAST_LIFE_S:
                 heapq.heappush(self._soon, (asked.asked_at.timestamp() + SOON * life_s, waits.name))
+
+    async def _moved(self) -> Sequence[Watch]:
+        """Questions in stages about which somebody may have said something since the last look."""
+        staged = [one for one in self._known.values() if one.staged]
+        if not staged:
+            return ()
+        said = await decided(self._book)
+        new = said.keys() - self._decided
+        runs, self._decided = {said[record] for record in new}, frozenset(said)
+        return [one for one in staged if len(new) == FOUND or one.waits.run in runs]
+
+    async def _next_stage(self, watch: Watch) -> None:
+        """Where others are asked by now, their channels are told."""
+        with suppress(*UNREADABLE):
+            asked = await question(self._book, watch.waits)
+            watch.staged = asked is not None and asked.staged
+            if asked is not None and asked.state == "open":
+                self._put(watch, asked, "asked", [line for line in self._lines if line.wants(asked)])
 
     async def _see_soon(self) -> None:
         """Those who were told of a question are told that its time is nearly up."""
@@ -186,7 +211,7 @@ class Outbox:
             until = asked.expires_at.timestamp()
         for line in lines:
             name = notice_id(asked.run, asked.seq, line.name, stage)
-            if name not in asked.told:
+            if name not in asked.told and all(one.notice != name for one in watch.parcels):
                 due = self._clock.monotonic() + self._delay_s(watch.waits, name, stage)
                 watch.parcels.append(Parcel(line, name, stage, until, due))
         if watch.parcels:

@@ -58,6 +58,8 @@ class Question:
     needed: int = 1
     instead: str = ""
     """The question that took its place."""
+    staged: bool = False
+    """Whether others are asked once those who are asked now have agreed."""
 
 
 async def waiting(book: Book) -> Sequence[Waits]:
@@ -88,6 +90,14 @@ async def over(book: Book, within_s: float) -> Sequence[Waits]:
             case _:
                 pass
     return found
+
+
+async def decided(book: Book) -> Mapping[str, str]:
+    """The newest answers of people, by record, each with its run.
+
+    Raises: LedgerUnavailable.
+    """
+    return {one.id: one.run for one in await book.ledger.find(["approval.decided"], limit=FOUND)}
 
 
 async def question(book: Book, waits: Waits, *, whole: bool = True) -> Question | None:
@@ -141,6 +151,7 @@ def _approval(run: Run, approval: Approval, reason: str, now: datetime) -> Quest
         agreed=agreed,
         needed=stage.quorum,
         instead=(approval.by or "") if approval.decision == "superseded" else "",
+        staged=stage is not approval.stages[-1],
     )
 
 

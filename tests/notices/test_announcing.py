@@ -171,6 +171,23 @@ async def test_channels_are_told_of_what_they_are_for() -> None:
             assert sorted(hook.ids) == ["run_1#2:finance", "run_1#2:local"]
 
 
+async def test_whoever_must_agree_later_is_told_when_it_is_their_turn() -> None:
+    stages = [{"role": "finance"}, {"role": "legal"}]
+    asks = [{"name": "pay", "tools": ["pay"], "approval": {"stages": stages}}]
+    async with receiving() as hook:
+        lines = [line(hook, "all"), *(line(hook, one, roles=frozenset({one})) for one in ("finance", "legal"))]
+        async with telling(*lines, transitions=asks) as it:
+            await it.house.call("pay")
+            await it.look()
+            assert sorted(hook.ids) == ["run_1#2:all", "run_1#2:finance"]
+            await it.decide()
+            await it.look()
+            assert hook.ids[2:] == ["run_1#2:legal"]
+            assert hook.got[2].data["roles"] == ["legal"]
+            await it.after(60)
+            assert len(hook.got) == 3
+
+
 async def test_people_are_told_of_an_unknown_outcome_that_nobody_settles() -> None:
     async with receiving() as hook, telling(line(hook)) as it:
         it.house.upstreams.will("write", Silence("gone"))

@@ -28,7 +28,10 @@ def configured(folder: Path, hook: Receiver, bank: list[str]) -> list[str]:
     config = {
         "ledger": "ledger.db",
         "policies": "bank.yaml",
-        "notify": [{"name": "ops", "webhook": hook.url, "secret": "${SECRET}"}],
+        "notify": [
+            {"name": "ops", "webhook": hook.url, "secret": "${SECRET}"},
+            {"name": "odd", "apprise": "nowhere://x", "about": ["escalation"]},
+        ],
         "mcpServers": {"bank": {"command": bank[0], "args": [*bank[1:], str(folder / "effects.log")]}},
     }
     (folder / "bank.yaml").write_text(json.dumps(POLICY))
@@ -93,6 +96,7 @@ async def test_two_gateways_over_one_file_share_what_is_to_be_told(effects_serve
     async with receiving(OK) as hook:
         serve = configured(tmp_path, hook, effects_server)
         async with counterfoil(*serve, SECRET=SECRET) as one, counterfoil(*serve, SECRET=SECRET) as other:
+            assert await one.hear("channel odd (.*)") == "cannot be used: Apprise does not understand its address"
             names = [await asked(window, amount) for amount in range(5) for window in (one, other)]
             await until(lambda: {got.data["name"] for got in hook.got} == set(names))
         assert sorted(got.data["name"] for got in hook.got) == sorted(names)
