@@ -17,7 +17,7 @@ from gateway.ports import UnreadableRecord
 from gateway.runtime.book import Book
 from gateway.runtime.channels import Line
 from gateway.runtime.policies import PolicyMissing
-from gateway.runtime.questions import FOUND, Question, Waits, decided, over, question, waiting
+from gateway.runtime.questions import FOUND, OVER, Question, Waits, decided, over, question, waiting
 
 _LOG = logging.getLogger("counterfoil.notices")
 
@@ -191,7 +191,7 @@ class Outbox:
 
     def _say_over(self, asked: Question) -> bool:
         """Whether it is a question that nobody need answer any more; those who were told of it are to be told so."""
-        if asked.state not in {"superseded", "withdrawn"}:
+        if asked.state not in OVER:
             return False
         self._put(Watch(Waits(asked.about, asked.name, asked.run)), asked, "over", self._told(asked))
         return True

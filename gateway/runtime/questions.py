@@ -14,6 +14,10 @@ from gateway.runtime.inbox import LISTED
 
 _SUBJECTS: Mapping[str, Subject] = {"awaiting": "approval", "unknown": "unknown", "escalated": "escalation"}
 
+VOID = "void, for its run is over"
+OVER = frozenset({"superseded", "withdrawn", VOID})
+"""States of a question that nobody answered and nobody need answer any more."""
+
 FOUND = 500
 """Questions and withdrawals that are looked through for what is over, the newest."""
 
@@ -161,7 +165,7 @@ def _stands(run: Run, approval: Approval, now: datetime) -> str:
     if approval.decision is not None:
         return approval.decision
     if run.stopped is not None:
-        return "void, for its run is over"
+        return VOID
     return "open" if now < approval.expires_at else "expired"
 
 

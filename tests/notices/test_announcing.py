@@ -14,8 +14,9 @@ from gateway.ports import Append, LedgerUnavailable, Silence
 from gateway.runtime.announce import Announcer
 from gateway.runtime.book import Book
 from gateway.runtime.channels import Line
+from gateway.runtime.desk import Desk
 from tests import world
-from tests.notices.ground import LINKS, SPREAD, line, telling, until
+from tests.notices.ground import BOSS, LINKS, SPREAD, line, telling, until
 from tests.notices.receiver import OK, hangs, receiving, says
 
 pytestmark = pytest.mark.anyio
@@ -281,6 +282,17 @@ async def test_whoever_was_told_of_a_question_is_told_that_it_was_taken_back_eve
             await next_life.idle()
         assert hook.ids == ["run_1#2:ops", "run_1#2:ops:over"]
         assert hook.got[1].data["state"] == "withdrawn"
+
+
+async def test_whoever_was_told_of_a_question_is_told_that_its_run_is_over() -> None:
+    async with receiving() as hook, telling(line(hook, about=frozenset({"approval"}))) as it:
+        await it.house.call("pay")
+        await it.look()
+        await Desk(it.house.book).stop_run("run_1", BOSS, "enough")
+        await it.tell()
+        assert hook.ids == ["run_1#2:ops", "run_1#2:ops:over"]
+        assert hook.got[1].data["state"] == "void, for its run is over"
+        assert [one.outcome for one in await it.sent()] == ["delivered"] * 2
 
 
 async def test_people_are_told_of_a_run_that_was_handed_to_them() -> None:
