@@ -6,25 +6,24 @@ never shown: not in messages, which speak of the file as it is written, and not 
 
 import ipaddress
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place, texts
 from gateway.model.policy import NAME_PATTERN, Name
 from gateway.outbound.file_models import read_as
+from gateway.outbound.fitting import MEMORY, SQLITE, unfit
 from gateway.outbound.head_file import HeadFile
-from gateway.outbound.ledger.postgres.address import is_postgres, parse
+from gateway.outbound.ledger.postgres.address import is_postgres
 from gateway.outbound.looks.places import Place as LookPlace
 from gateway.outbound.notices import entries as notices
 from gateway.outbound.place_entries import EXPANDED, PlaceEntry, place_problems, unfit_place
 from gateway.outbound.references import BadReference, expand
-from gateway.outbound.seal_keys import BadKey, seal_key, signed_by
+from gateway.outbound.seal_keys import seal_key, signed_by
 from gateway.outbound.server_entries import (
     ADDRESSES,
     SSE_TYPES,
@@ -38,8 +37,6 @@ from gateway.outbound.yaml_files import Document, Problem, Problems, read
 from gateway.runtime.sealing import EVERY_S, UNSIGNED, Sealing
 
 DEFAULT_PORT = 8321
-MIN_KEY_LENGTH = 32
-"""Characters of the key that signs run tokens [RFC 7518, 3.2: no shorter than the hash]."""
 
 
 class SettingsProblems(Problems):
@@ -253,7 +250,7 @@ class _Reading:
             if not is_loopback(host):
                 yield self._document.problem(place, NOT_LOOPBACK.format(host[:64]))
         for place, text in self._texts.items():
-            message = _unfit(place, text) or unfit_place(place, text, self._folder) or notices.unfit_notify(place, text)
+            message = unfit(place, text) or unfit_place(place, text, self._folder) or notices.unfit_notify(place, text)
             if message is not None:
                 yield self._document.problem(place, message)
 
@@ -330,61 +327,6 @@ def is_loopback(host: str) -> bool:
     """Whether only this machine can reach it; a name other than `localhost` may mean anything."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-SQLITE = "sqlite:///"
-MEMORY = "memory:"
-
-
-def _unfit(place: Place, text: str) -> str | None:
-    """Why the value cannot be used, or None. Says nothing of the value itself."""
-    if "\0" in text:
-        return "the value holds a NUL character"
-    match place:
-        case ("ledger",):
-            return _unfit_ledger(text)
-        case ("run_tokens", "key") if len(text) < MIN_KEY_LENGTH:
-            return f"a key of at least {MIN_KEY_LENGTH} characters is wanted, and this one has {len(text)}"
-        case ("seal", "key"):
-            return _unfit_seal_key(text)
-        case ("seal", "head"):
-            return None if text else "the path names no file"
-        case (_, _, "headers", _) if not text.isprintable():
-            return "a header's value is one line, without control characters"
-        case (section, _, key) if key in ADDRESSES and section != "places":
-            return None if _is_address(text) else "an address that begins with `http://` or `https://` is wanted"
-        case _:
-            return None
-
-
-def _unfit_ledger(text: str) -> str | None:
-    if is_postgres(text):
-        try:
-            parse(text)
-        except ValueError as error:
-            return str(error)
-        return None
-    if text != MEMORY and not text.startswith(SQLITE) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text):
-        return "a ledger is `sqlite:///relative.db`, `sqlite:////absolute/path.db` or `postgresql://user@host:5432/database`"
-    if text != text.strip() or "://" in text.removeprefix("sqlite://"):
-        return "a ledger's address has no spaces around it and no second `://` in it"
-    return None if text.removeprefix(SQLITE) else "the address names no file"
-
-
-def _unfit_seal_key(text: str) -> str | None:
-    try:
-        _ = seal_key(text)
-    except BadKey as error:
-        return f"{error}; `counterfoil keygen` makes one"
-    return None
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parsed = urlsplit(text)
-        return parsed.scheme in {"http", "https"} and bool(parsed.hostname) and (parsed.port or 1) > 0
     except ValueError:
         return False
 
