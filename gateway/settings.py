@@ -15,6 +15,9 @@ from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place, texts
 from gateway.model.policy import NAME_PATTERN, Name
+from gateway.outbound.console_entries import EXPANDED as CONSOLE_EXPANDED
+from gateway.outbound.console_entries import ConsoleEntry, console_problems, unfit_console
+from gateway.outbound.console_entries import ConsoleSettings as ConsoleSettings
 from gateway.outbound.file_models import read_as
 from gateway.outbound.fitting import MEMORY, SQLITE, unfit
 from gateway.outbound.head_file import HeadFile
@@ -128,6 +131,8 @@ class Settings:
     """Where verifiers look, by name."""
     channels: tuple[notices.Channel, ...] = ()
     """By which people are told that something waits for them."""
+    console: ConsoleSettings = field(default_factory=ConsoleSettings)
+    """How reviewers come in."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -200,6 +205,7 @@ class _File(FilePart):
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
     places: dict[str, PlaceEntry] = Field(default={})
     notify: tuple[notices.NotifyEntry, ...] = ()
+    console: ConsoleEntry = ConsoleEntry()
 
 
 _PATTERNS = {NAME_PATTERN: "a workflow's name", **notices.PATTERNS}
@@ -227,14 +233,14 @@ class _Reading:
         self.problems: list[Problem] = [*document.problems]
         if isinstance(document.value, Mapping):
             self._expand()
-            self.problems += [*entry_problems(document), *place_problems(document)]
+            self.problems += [*entry_problems(document), *place_problems(document), *console_problems(document)]
             self.problems += [*notices.notify_problems(document), *self._wrong()]
 
     def _expand(self) -> None:
         entries = [(*place, *step) for place, _ in in_use(self._document) for step in _EXPANDED_IN_ENTRY]
         found = [
             one
-            for pattern in [*_EXPANDED, *EXPANDED, *notices.EXPANDED, *entries]
+            for pattern in [*_EXPANDED, *EXPANDED, *CONSOLE_EXPANDED, *notices.EXPANDED, *entries]
             for one in texts(self._document.value, pattern)
         ]
         for place, text in found:
@@ -250,7 +256,8 @@ class _Reading:
             if not is_loopback(host):
                 yield self._document.problem(place, NOT_LOOPBACK.format(host[:64]))
         for place, text in self._texts.items():
-            message = unfit(place, text) or unfit_place(place, text, self._folder) or notices.unfit_notify(place, text)
+            message = unfit(place, text) or unfit_place(place, text, self._folder)
+            message = message or unfit_console(place, text) or notices.unfit_notify(place, text)
             if message is not None:
                 yield self._document.problem(place, message)
 
@@ -268,6 +275,7 @@ class _Reading:
             sealing=self._sealing(said.seal) if said.seal is not None else UNSIGNED,
             places={name: self._place(name, entry) for name, entry in said.places.items()},
             channels=tuple(self._channel(at, entry) for at, entry in enumerate(said.notify)),
+            console=said.console.settings(lambda *keys: self._texts["console", *keys]),
         )
 
     def _place(self, name: str, entry: PlaceEntry) -> LookPlace:
