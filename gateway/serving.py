@@ -3,8 +3,9 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
+from typing import NamedTuple
 
 import uvicorn
 from starlette.applications import Starlette
@@ -15,6 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.app import MAKE_ID, Gateway
 from gateway.inbound.console import Access, console_app, is_console
+from gateway.inbound.console.api import Changes, api_routes
+from gateway.inbound.console.operator import Operator
 from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
 from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
@@ -87,20 +90,36 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         pages={"/healthz": pages, "/readyz": pages},
         idle_s=gateway.session_idle_s,
     )
-    front = door if gateway.reviewing is None else _beside(door, _console(gateway, gateway.reviewing))
+    console = None if gateway.reviewing is None else _console(gateway, gateway.reviewing)
+    front = door if console is None else _beside(door, console.app)
     server = _Server(server_config(front, timeout_graceful_shutdown=GRACE_S))
-    async with door.running():
+    async with door.running(), nullcontext() if console is None else console.operator.running():
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:
             await asyncio.shield(serving)
         finally:
             relay.close()
             door.close()
+            if console is not None:
+                console.close()
             server.should_exit = True  # uvicorn closes its connections only on its own way out
             await serving
 
 
-def _console(gateway: Gateway, reviewing: Reviewing) -> ASGIApp:
+class _Console(NamedTuple):
+    """What reviewers come to."""
+
+    app: ASGIApp
+    operator: Operator
+    changes: Changes
+
+    def close(self) -> None:
+        """Sessions and open streams end at once."""
+        self.operator.close()
+        self.changes.close()
+
+
+def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
     told, ledger = reviewing.settings, gateway.book.ledger
     access = Access(
         keys=reviewing.keys,
@@ -113,7 +132,11 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> ASGIApp:
         oidc=_flow(reviewing, gateway.book.clock.monotonic),
         revoked=told.revoked,
     )
-    return console_app(gateway.desk, access, pages=(), api=())
+    desk, book, ours = gateway.desk, gateway.book, version("counterfoil")
+    operator = Operator(desk, book, url=reviewing.url, state_key=reviewing.keys.rounds, version=ours)
+    changes = Changes(desk, book.clock.monotonic)
+    api = (*api_routes(desk, book, changes, version=ours), *operator.routes())
+    return _Console(console_app(desk, access, pages=(), api=api), operator, changes)
 
 
 def _flow(reviewing: Reviewing, monotonic: Callable[[], float]) -> Flow | None:

@@ -20,6 +20,7 @@ from gateway.cli.pin import pin
 from gateway.cli.reconcile import reconcile
 from gateway.cli.registry import registry
 from gateway.cli.resolve import resolve
+from gateway.cli.reviews import reviews
 from gateway.cli.runs import runs, show
 from gateway.cli.schema import schema
 from gateway.cli.snippet import snippet_
@@ -61,6 +62,7 @@ app.command()(show)
 app.command()(packet)
 app.command()(reconcile)
 app.command()(resolve)
+app.command()(reviews)
 app.command()(verify)
 app.command()(keygen)
 app.command()(schema)

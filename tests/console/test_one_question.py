@@ -11,7 +11,7 @@ from starlette.routing import Route
 from gateway.inbound.console import console_app, desk_of, link_of, reviewer_of
 from gateway.model.review import Answer, Refused, Reviewer
 from tests.console.ground import URL, Browser, standing
-from tests.runtime.test_desk import asking, office
+from tests.runtime.office import asking, office
 
 pytestmark = pytest.mark.anyio
 
