@@ -113,7 +113,9 @@ def serve(
         return
     listening = _listen(settings.listen.host, settings.listen.port)
     reviewing = _reviewing(settings.console, key, listening)
-    _run(replace(plan, reviewing=reviewing), partial(_over_http, listening=listening, key=key))
+    if reviewing is not None:
+        plan = replace(plan, reviewing=reviewing, link_for=reviewing.link_for(plan.clock.now))
+    _run(plan, partial(_over_http, listening=listening, key=key))
 
 
 async def _over_stdio(gateway: "Gateway") -> None:
