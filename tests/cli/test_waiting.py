@@ -226,7 +226,8 @@ async def test_a_client_with_a_limit_gets_the_handle_within_it_and_asks_again(
     assert till.paid() == 1
 
 
-@pytest.mark.parametrize("front", ["stdio", pytest.param("http", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("front", ["stdio", "http"])
 async def test_who_waits_when_the_gateway_is_told_to_end_gets_the_handle(
     front: str, effects_server: list[str], tmp_path: Path
 ) -> None:

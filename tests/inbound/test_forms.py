@@ -193,3 +193,12 @@ async def test_what_is_shown_hides_nothing_and_is_cut_with_its_digest() -> None:
         message = long["inputRequests"]["approval"]["params"]["message"]
         assert len(message) < 5_000
         assert "digest of all: c1:" in message
+
+
+async def test_who_has_agreed_is_not_asked_again_while_another_must() -> None:
+    async with desk(approval={**SELF, "quorum": 2}, reading_s=0.0) as it:
+        first = await bring(it, await asked_by_round(it), said())
+        assert first["structuredContent"]["outcome"] == "needs_approval"
+        assert (await it.call(can=FORM))["structuredContent"]["outcome"] == "needs_approval"
+        await it.decide((await it.asked())[0])
+        assert (await it.call(can=FORM))["content"][0]["text"] == "ok"

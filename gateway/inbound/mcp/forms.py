@@ -33,10 +33,12 @@ _SCHEMA: Mapping[str, Any] = {
 
 
 def can_ask(asking: Asking, question: Question) -> bool:
-    """Whether policy takes an answer of the client's own user, and the client can be asked by a form."""
+    """Whether policy takes an answer of the client's own user, who gave none yet and can be asked by a form."""
     declared = asking.capabilities.get("elicitation")
+    if not question.caller or asking.exchange.principal.id in question.told.agreed:
+        return False
     # An empty object has meant forms since before there were others [MCP 2025-11-25, elicitation].
-    return question.caller and isinstance(declared, Mapping) and (not declared or "form" in declared)
+    return isinstance(declared, Mapping) and (not declared or "form" in declared)
 
 
 def form(asking: Asking, question: Question) -> dict[str, Any]:
