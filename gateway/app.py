@@ -120,7 +120,7 @@ def plan_of(settings: Settings) -> Plan:
         source=source,
         prefix=True,
         sealing=settings.sealing,
-        options=_options(settings.patience),
+        options=_options(settings.patience, settings.hold_s),
         session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
         places=settings.places,
         channels=installed(settings.channels),
@@ -151,10 +151,12 @@ def specs_of(settings: Settings) -> list[Spec]:
     return [_spec(upstream) for upstream in settings.upstreams]
 
 
-def _options(told: ClientPatience) -> Options:
+def _options(told: ClientPatience, hold_s: float | None) -> Options:
     options = Options(owner=MAKE_ID("gw"))
     default_s = options.patience_s if told.default_s is None else told.default_s
-    return replace(options, patience_s=default_s, patience_by_client={**options.patience_by_client, **told.clients})
+    hold_s = options.hold_s if hold_s is None else hold_s
+    by_client = {**options.patience_by_client, **told.clients}
+    return replace(options, patience_s=default_s, patience_by_client=by_client, hold_s=hold_s)
 
 
 def _spec(upstream: Upstream) -> Spec:

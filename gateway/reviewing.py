@@ -11,7 +11,7 @@ from gateway.outbound.clock import SystemClock
 from gateway.outbound.console_entries import unfit_url
 from gateway.outbound.key_file import run_key
 from gateway.runtime.announce import LinkFor
-from gateway.runtime.questions import Question
+from gateway.runtime.matters import Matter
 from gateway.runtime.wording import console_links
 from gateway.settings import ConsoleSettings, Listen, default_ledger_path, load_settings
 
@@ -33,7 +33,7 @@ class Reviewing:
         """Makes links for messages: to where a question is shown, and with a ticket for whom a channel names."""
         plain, links = console_links(self.url), self.links(now)
 
-        def made(reader: Who | None, asked: Question) -> str:
+        def made(reader: Who | None, asked: Matter) -> str:
             if reader is None or asked.about != "approval" or asked.state != "open" or asked.expires_at is None:
                 return plain(reader, asked)
             by = Reviewer(reader.tenant, reader.id, frozenset(reader.roles), via="link")

@@ -27,6 +27,8 @@ from gateway.runtime import trace
 
 GRACE_S = 1
 """How long open streams may delay the end of the HTTP front; calls under way are the engine's to wait for."""
+LET_GO_S = 0.2
+"""How long the answers may take that calls get which waited for a person."""
 
 
 @contextmanager
@@ -98,6 +100,7 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         try:
             await asyncio.shield(serving)
         finally:
+            await _let_go(relay)
             relay.close()
             door.close()
             if console is not None:
@@ -152,6 +155,14 @@ def _beside(door: ASGIApp, console: ASGIApp) -> ASGIApp:
         await (console if reviews else door)(scope, receive, send)
 
     return front
+
+
+async def _let_go(relay: Relay) -> None:
+    """Calls that wait for a person were answered, if their clients read."""
+    held = relay.holding
+    relay.release()
+    if held:
+        await asyncio.sleep(LET_GO_S)
 
 
 class _Server(uvicorn.Server):

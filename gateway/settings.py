@@ -133,6 +133,8 @@ class Settings:
     """By which people are told that something waits for them."""
     console: ConsoleSettings = field(default_factory=ConsoleSettings)
     """How reviewers come in."""
+    hold_s: float | None = None
+    """How long a call that waits for a person is kept with its client; None: as is usual."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -178,6 +180,10 @@ class _Patience(FilePart):
     clients: dict[str, Annotated[float, Field(gt=0, le=86_400)]] = Field(default={})
 
 
+class _Approvals(FilePart):
+    hold_s: float | None = Field(default=None, ge=0, le=600)
+
+
 class _Sessions(FilePart):
     idle_s: float | None = Field(default=None, gt=0, le=86_400)
 
@@ -200,6 +206,7 @@ class _File(FilePart):
     run_tokens: _RunTokens | None = None
     seal: _Seal | None = None
     patience: _Patience = _Patience()
+    approvals: _Approvals = _Approvals()
     sessions: _Sessions = _Sessions()
     upstreams: dict[str, UpstreamEntry] = Field(default={})
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
@@ -276,6 +283,7 @@ class _Reading:
             places={name: self._place(name, entry) for name, entry in said.places.items()},
             channels=tuple(self._channel(at, entry) for at, entry in enumerate(said.notify)),
             console=said.console.settings(lambda *keys: self._texts["console", *keys]),
+            hold_s=said.approvals.hold_s,
         )
 
     def _place(self, name: str, entry: PlaceEntry) -> LookPlace:

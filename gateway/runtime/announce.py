@@ -19,14 +19,14 @@ from gateway.ports import LedgerUnavailable, NotTaken, UnreadableRecord
 from gateway.runtime.book import Book
 from gateway.runtime.channels import Line, pause_s
 from gateway.runtime.leases import NOBODYS, Leases
+from gateway.runtime.matters import Matter, question
 from gateway.runtime.outbox import Outbox, Parcel, Watch, delivered, failed
 from gateway.runtime.policies import PolicyMissing
-from gateway.runtime.questions import Question, question
 from gateway.runtime.wording import message
 
 _LOG = logging.getLogger("counterfoil.notices")
 
-LinkFor: TypeAlias = Callable[[Who | None, Question], str | None]
+LinkFor: TypeAlias = Callable[[Who | None, Matter], str | None]
 """Where that is answered; for one reviewer alone, if one is given."""
 
 LOOK_S = 1.0
@@ -207,7 +207,7 @@ class Announcer:
             with suppress(LedgerUnavailable):
                 await self._book.ledger.renew(self._owner, [name], self._clock.now() + LEASE_S)
 
-    async def _send(self, watch: Watch, one: Parcel, asked: Question) -> None:
+    async def _send(self, watch: Watch, one: Parcel, asked: Matter) -> None:
         if one.done is None:
             one.tries += 1
             link = self._link_for(one.line.audience.reviewer, asked)
@@ -217,7 +217,7 @@ class Announcer:
             await self._outbox.record(asked.run, one.done)
             self._outbox.drop(watch, [one])
 
-    def _judge(self, one: Parcel, asked: Question, said: NotTaken | None) -> None:
+    def _judge(self, one: Parcel, asked: Matter, said: NotTaken | None) -> None:
         """What the channel's word means for the message: it is done, or tried again."""
         if said is None:
             one.line.took()
@@ -234,6 +234,6 @@ class Announcer:
             _LOG.error("nobody was told of %s by `%s`: %s", asked.name, one.line.name, said.reason)
 
 
-def _is_moot(one: Parcel, asked: Question) -> bool:
+def _is_moot(one: Parcel, asked: Matter) -> bool:
     """Whether nobody need be told any more."""
     return one.done is None and one.stage != "over" and asked.state != "open"

@@ -7,7 +7,7 @@ from typing import Any
 from gateway.model.asked import RISKS
 from gateway.model.notice import Audience
 from gateway.ports import Notifier, NotTaken
-from gateway.runtime.questions import Question
+from gateway.runtime.matters import Matter
 
 FIRST_S = 5.0
 """After the first message that was not taken; then three times as long each time, up to the most."""
@@ -42,7 +42,7 @@ class Line:
     given_up: int = 0
     """Messages that are not tried any more, since the gateway started."""
 
-    def wants(self, asked: Question) -> bool:
+    def wants(self, asked: Matter) -> bool:
         """Whether it is told of that."""
         its = self.audience
         return (

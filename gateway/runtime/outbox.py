@@ -16,8 +16,8 @@ from gateway.model.run import Run
 from gateway.ports import UnreadableRecord
 from gateway.runtime.book import Book
 from gateway.runtime.channels import Line
+from gateway.runtime.matters import FOUND, OVER, Matter, Waits, decided, over, question, waiting
 from gateway.runtime.policies import PolicyMissing
-from gateway.runtime.questions import FOUND, OVER, Question, Waits, decided, over, question, waiting
 
 _LOG = logging.getLogger("counterfoil.notices")
 
@@ -189,21 +189,21 @@ class Outbox:
                 if asked is not None:
                     self._say_over(asked)
 
-    def _say_over(self, asked: Question) -> bool:
+    def _say_over(self, asked: Matter) -> bool:
         """Whether it is a question that nobody need answer any more; those who were told of it are to be told so."""
         if asked.state not in OVER:
             return False
         self._put(Watch(Waits(asked.about, asked.name, asked.run)), asked, "over", self._told(asked))
         return True
 
-    def _told(self, asked: Question) -> list[Line]:
+    def _told(self, asked: Matter) -> list[Line]:
         """The channels that were told of it."""
         ids = {line.name: notice_id(asked.run, asked.seq, line.name, "asked") for line in self._lines}
         return [line for line in self._lines if asked.told.get(ids[line.name]) == "delivered"]
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
-    def _put(self, watch: Watch, asked: Question, stage: Stage, lines: Sequence[Line]) -> None:
+    def _put(self, watch: Watch, asked: Matter, stage: Stage, lines: Sequence[Line]) -> None:
         """A message of that stage to each of these channels for which none is done."""
         now = self._clock.now()
         until = max((asked.asked_at.timestamp() if stage == "asked" else now) + KEPT_S, now + LEAST_S)
@@ -252,7 +252,7 @@ class Outbox:
 
         _ = await self._book.transact(run, said, {})
 
-    async def missed(self, asked: Question, parcels: Sequence[Parcel]) -> None:
+    async def missed(self, asked: Matter, parcels: Sequence[Parcel]) -> None:
         """Where a question's time is up, and not all who should have been could be told, that is recorded.
 
         Raises: as `record`.

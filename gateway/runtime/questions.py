@@ -1,210 +1,139 @@
-"""What waits for people, as the ledger has it: how such things are found, and what is told of one of them."""
+"""What those who wait for a person are told, and may do: ask again, answer where policy lets them, take it back.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+Nothing is dispatched from here: an answer changes what is true, and whoever waits proposes its call again.
+"""
 
-from gateway.model.asked import Risk
-from gateway.model.events import ApprovalRequested, ApprovalWithdrawn, Effect
-from gateway.model.notice import Subject
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gateway.kernel import approve as kernel
+from gateway.kernel import asker
+from gateway.model.answer import Shown
+from gateway.model.canonical import Digest, parse
+from gateway.model.events import ApprovalRequested, Who
+from gateway.model.principal import Principal
+from gateway.model.proposal import Key
+from gateway.model.question import Question
 from gateway.model.record import utc
-from gateway.model.run import Approval, Attempt, AttemptState, Run, Tracked
-from gateway.runtime.book import Book
-from gateway.runtime.inbox import LISTED
+from gateway.model.review import Answer, Refused, Reviewer
+from gateway.model.run import Run, joined
+from gateway.ports import Exhausted, NoSuchRun
+from gateway.runtime import tell
+from gateway.runtime.bells import Bells
+from gateway.runtime.book import Book, Step
+from gateway.runtime.wire import ANY_DEPTH
 
-_SUBJECTS: Mapping[str, Subject] = {"awaiting": "approval", "unknown": "unknown", "escalated": "escalation"}
-
-VOID = "void, for its run is over"
-OVER = frozenset({"superseded", "withdrawn", VOID})
-"""States of a question that nobody answered and nobody need answer any more."""
-
-FOUND = 500
-"""Questions and withdrawals that are looked through for what is over, the newest."""
+MAX_FOUND = 2_000
+"""Questions that are looked through for one, the newest: an agent may ask for what never was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """That something waits."""
+class Questions:
+    """The questions to people, for those who asked them. One for each process."""
 
-    about: Subject
-    name: str
-    run: str
-    row: Tracked | None = None
-    """What can be claimed, so that one gateway at a time tells of it; None where that would be in somebody's way."""
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._bells = Bells(book)
+        self.reading_s = book.options.reading_s
 
+    async def of(self, approval: str, principal: Principal, run_id: str | None) -> Question:
+        """The question as the ledger has it now, whichever process wrote last.
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is told of it. No arguments of a call: they may hold anything."""
+        `run_id` is where it was asked; None where that is not known.
 
-    about: Subject
-    name: str
-    run: str
-    seq: int
-    """The record of the run that asks."""
-    asked_at: datetime
-    state: str
-    """`open`, or what became of it."""
-    told: Mapping[str, str]
-    """What became of messages to people, of this run."""
-    tenant: str = ""
-    principal: str = ""
-    workflow: str = ""
-    expires_at: datetime | None = None
-    tool: str | None = None
-    transition: str | None = None
-    reason: str = ""
-    risk: Risk = "medium"
-    consequence: str = ""
-    roles: tuple[str, ...] = ()
-    """In one of which a person must answer next; nothing where anybody may."""
-    agreed: int = 0
-    needed: int = 1
-    instead: str = ""
-    """The question that took its place."""
-    staged: bool = False
-    """Whether others are asked once those who are asked now have agreed."""
+        Raises: NoSuchRun if there is none, or it is another principal's; LedgerUnavailable, PolicyMissing,
+        CorruptLedger.
+        """
+        run = await self._run(approval, run_id)
+        owner, found = (None, None) if run is None else (run.principal, run.approvals.get(approval))
+        if run is None or found is None or owner is None or not _same(owner, principal):
+            raise NoSuchRun(f"no approval `{approval[:128]}` is known")
+        rules, now = await self._book.policies.of(run.policy), utc(self._book.clock.now())
+        return asker.question(run, rules, found, now, self._book.options.approve_at)
 
-
-async def waiting(book: Book) -> Sequence[Waits]:
-    """All that waits for a person now, oldest first.
-
-    Raises: LedgerUnavailable.
-    """
-    return [_waits(one) for one in await book.ledger.tracked(states=LISTED)]
-
-
-def _waits(one: Tracked) -> Waits:
-    # Whoever holds the row of an unknown attempt keeps recovery from settling it, so that one is never claimed here.
-    return Waits(_SUBJECTS[one.state], one.attempt, one.run, None if one.state == "unknown" else one)
-
-
-async def over(book: Book, within_s: float) -> Sequence[Waits]:
-    """Questions that nobody need answer any more, since the newest of them in that time.
-
-    Raises: LedgerUnavailable.
-    """
-    since, found = utc(book.clock.now()) - timedelta(seconds=within_s), list[Waits]()
-    for record in await book.ledger.find(["approval.requested", "approval.withdrawn"], limit=FOUND):
-        match record.event:
-            case ApprovalRequested(supersedes=names) if record.at >= since:
-                found += [Waits("approval", name, record.run) for name in names]
-            case ApprovalWithdrawn(approval=name) if record.at >= since:
-                found.append(Waits("approval", name, record.run))
-            case _:
-                pass
-    return found
-
-
-async def decided(book: Book) -> Mapping[str, str]:
-    """The newest answers of people, by record, each with its run.
-
-    Raises: LedgerUnavailable.
-    """
-    return {one.id: one.run for one in await book.ledger.find(["approval.decided"], limit=FOUND)}
-
-
-async def question(book: Book, waits: Waits, *, whole: bool = True) -> Question | None:
-    """What is to be told of it, by the run's latest state; None where the run does not know it.
-
-    Without `whole` it may be of a moment ago, and lacks the reason of an approval.
-
-    Raises: LedgerUnavailable, CorruptLedger.
-    """
-    run = await (book.fresh_state_of(waits.run) if whole else book.state_of(waits.run))
-    match waits.about:
-        case "approval":
-            approval = run.approvals.get(waits.name)
-            if approval is None:
-                return None
-            reason = await _reason(book, run, approval) if whole else ""
-            return _approval(run, approval, reason, utc(book.clock.now()))
-        case "unknown":
-            attempt = run.attempts.get(waits.name)
-            return None if attempt is None else _attempt(run, attempt)
-        case "escalation":
-            return _escalated(run)
-
-
-async def _reason(book: Book, run: Run, approval: Approval) -> str:
-    (found,) = await book.ledger.read(run.id, approval.seq - 1, limit=1)
-    event = found[0].event
-    return (event.because or event.reason) if isinstance(event, ApprovalRequested) else ""
-
-
-def _approval(run: Run, approval: Approval, reason: str, now: datetime) -> Question:
-    stage, agreed = approval.waits_for or (approval.stages[-1], approval.stages[-1].quorum)
-    return Question(
-        about="approval",
-        name=approval.id,
-        run=run.id,
-        seq=approval.seq,
-        asked_at=approval.requested_at,
-        state=_stands(run, approval, now),
-        told=run.told,
-        tenant=run.principal.tenant if run.principal is not None else "",
-        principal=run.principal.id if run.principal is not None else "",
-        workflow=run.workflow,
-        expires_at=approval.expires_at,
-        tool=approval.tool,
-        transition=approval.rule,
-        reason=reason,
-        risk=approval.terms.risk,
-        consequence=approval.terms.consequence,
-        roles=() if stage.role is None else (stage.role,),
-        agreed=agreed,
-        needed=stage.quorum,
-        instead=(approval.by or "") if approval.decision == "superseded" else "",
-        staged=stage is not approval.stages[-1],
-    )
-
-
-def _stands(run: Run, approval: Approval, now: datetime) -> str:
-    if approval.decision == "superseded" and approval.waits_for is None:
-        return "approved"  # whoever was told of it has answered
-    if approval.decision is not None:
-        return approval.decision
-    if run.stopped is not None:
-        return VOID
-    return "open" if now < approval.expires_at else "expired"
-
-
-def _attempt(run: Run, attempt: Attempt) -> Question:
-    intent = attempt.intent
-    return Question(
-        about="unknown",
-        name=attempt.id,
-        run=run.id,
-        seq=attempt.seq,
-        asked_at=attempt.at,
-        state="open" if attempt.state is AttemptState.UNKNOWN else str(attempt.state),
-        told=run.told,
-        tenant=run.principal.tenant if run.principal is not None else "",
-        principal=run.principal.id if run.principal is not None else "",
-        workflow=run.workflow,
-        tool=intent.tool,
-        transition=intent.transition,
-        reason="whether it happened is not known",
-        risk="high" if intent.effect is Effect.DESTRUCTIVE else "medium",
-        consequence=f"a {intent.effect} call; equal calls are held in every run until it is settled",
-    )
-
-
-def _escalated(run: Run) -> Question | None:
-    if run.stopped is None or run.stopped_seq is None or run.last_at is None:
+    async def _run(self, approval: str, run_id: str | None) -> Run | None:
+        if run_id is not None:
+            return await self._book.fresh_state_of(run_id)
+        for record in await self._book.ledger.find(["approval.requested"], limit=MAX_FOUND):
+            if isinstance(record.event, ApprovalRequested) and record.event.approval == approval:
+                return await self._book.fresh_state_of(record.run)
         return None
-    return Question(
-        about="escalation",
-        name=run.id,
-        run=run.id,
-        seq=run.stopped_seq,
-        asked_at=run.last_at,
-        state="open" if run.acknowledged is None else "acknowledged",
-        told=run.told,
-        tenant=run.principal.tenant if run.principal is not None else "",
-        principal=run.principal.id if run.principal is not None else "",
-        workflow=run.workflow,
-        reason=run.stopped.reason,
-        risk="high",
-        consequence="the run is over and waits for a person",
-    )
+
+    async def arguments(self, cited: Digest) -> Mapping[str, Any] | None:
+        """The arguments that are stored under that digest; None if they were erased.
+
+        Raises: LedgerUnavailable.
+        """
+        body = await self._book.ledger.payload(cited)
+        return None if body is None else parse(body, max_depth=ANY_DEPTH)
+
+    # --- waiting ----------------------------------------------------------------------------------------------------
+
+    def listen(self, question: Question, ring: Callable[[], None]) -> Callable[[], None]:
+        """`ring` is called whenever something was said about the question, here or in another process. The result ends
+        that.
+        """
+        return self._bells.hang(question.id, question.told.run, ring)
+
+    def hold_s(self, question: Question, client: str, *, tells: bool) -> float:
+        """How long the call may be kept waiting with a client of that name.
+
+        `tells`: whether the client is told of progress. One that is not, and is not known to wait long, gets its answer
+        at once.
+        """
+        options = self._book.options
+        if not tells and client not in options.patience_by_client:
+            return 0.0
+        hold_s = options.hold_s if question.hold_s is None else question.hold_s
+        return min(hold_s, self.patience_s(client))
+
+    def patience_s(self, client: str) -> float:
+        """How long a client of that name is kept waiting at most."""
+        return self._book.options.patience_of(client)
+
+    # --- what may be done -------------------------------------------------------------------------------------------
+
+    async def answer(self, question: Question, principal: Principal, *, approve: bool, reason: str) -> bool:
+        """Whether the answer of the asking client's own user is recorded: only where policy takes it.
+
+        Raises: LedgerUnavailable, CorruptLedger.
+        """
+        said = Answer(question.id, question.action, "approved" if approve else "rejected", reason)
+        by = Reviewer(principal.tenant, principal.id, principal.roles, via="caller")
+        return await self._said(question, lambda run, _, now: [kernel.answer(run, said, by, now)])
+
+    async def withdraw(self, question: Question, principal: Principal, reason: str) -> bool:
+        """Whether it is taken back by this, or a yes to it that was not used: not what is over already.
+
+        Raises: LedgerUnavailable, CorruptLedger.
+        """
+        by, name = Who.of(principal), question.id
+        return await self._said(question, lambda run, _, now: [kernel.withdrawn(run, name, by, reason, now)])
+
+    async def _said(self, question: Question, step: Step) -> bool:
+        try:
+            await self._book.say(question.told.run, step)
+        except (Refused, Exhausted):
+            return False
+        return True
+
+    async def made(self, question: Question, key: Key) -> str | None:
+        """The attempt that was made by that key in the run of the question, if one was.
+
+        Raises: LedgerUnavailable, CorruptLedger.
+        """
+        run = await self._book.state_of(question.told.run)
+        return run.keys.get(joined(question.told.tool, key.source, key.value))
+
+    async def ended(self, question: Question) -> Shown:
+        """What is told of a call whose question came to nothing: nothing was executed, and why.
+
+        Raises: LedgerUnavailable, PolicyMissing, CorruptLedger.
+        """
+        run = await self._book.state_of(question.told.run)
+        rules = await self._book.policies.of(run.policy)
+        refusal = tell.unanswered(run, rules, question)
+        return Shown(run.id, refusal=refusal)
+
+
+def _same(owner: Principal, principal: Principal) -> bool:
+    return (owner.tenant, owner.id) == (principal.tenant, principal.id)

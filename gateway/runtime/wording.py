@@ -12,7 +12,7 @@ from typing import Any
 from gateway.model.events import Who
 from gateway.model.notice import Notice, Stage, Subject
 from gateway.model.unseen import spelled_out
-from gateway.runtime.questions import Question
+from gateway.runtime.matters import Matter
 
 MAX_NAME = 80
 MAX_SENTENCE = 200
@@ -28,7 +28,7 @@ def quiet(text: str, most: int = MAX_NAME) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
-def message(asked: Question, notice_id: str, stage: Stage, link: str | None, now: datetime) -> Notice:
+def message(asked: Matter, notice_id: str, stage: Stage, link: str | None, now: datetime) -> Notice:
     """What the channel says."""
     return Notice(
         id=notice_id,
@@ -42,7 +42,7 @@ def message(asked: Question, notice_id: str, stage: Stage, link: str | None, now
 _KINDS: dict[Stage, str] = {"asked": "asked", "soon": "expiring", "over": "over"}
 
 
-def _title(asked: Question, stage: Stage, now: datetime) -> str:
+def _title(asked: Matter, stage: Stage, now: datetime) -> str:
     what = quiet(asked.tool or asked.workflow)
     match stage:
         case "over":
@@ -61,7 +61,7 @@ _TITLES = {
 }
 
 
-def _lines(asked: Question, stage: Stage, link: str | None) -> Iterator[tuple[str, str]]:
+def _lines(asked: Matter, stage: Stage, link: str | None) -> Iterator[tuple[str, str]]:
     if stage == "over":
         by = f" by {quiet(asked.instead)}" if asked.instead else ""
         yield "What became of it", f"{asked.state}{by}"
@@ -78,7 +78,7 @@ def _lines(asked: Question, stage: Stage, link: str | None) -> Iterator[tuple[st
     yield _DOES[asked.about] if stage != "over" else "Look", link or _command(asked)
 
 
-def console_links(address: str) -> Callable[[Who | None, Question], str]:
+def console_links(address: str) -> Callable[[Who | None, Matter], str]:
     """Where the console at that address shows what is asked; whoever opens it must still say who they are."""
     return lambda _reviewer, asked: f"{address}/console/{_PAGES[asked.about]}/{asked.name}"
 
@@ -88,11 +88,11 @@ _PAGES: dict[Subject, str] = {"approval": "approvals", "unknown": "attempts", "e
 _DOES = {"approval": "Decide", "unknown": "Settle", "escalation": "Look"}
 
 
-def _command(asked: Question) -> str:
+def _command(asked: Matter) -> str:
     return f"counterfoil packet {asked.name}"
 
 
-def _answers(asked: Question) -> str:
+def _answers(asked: Matter) -> str:
     if asked.about != "approval":
         return ""
     role = f", role {', '.join(map(quiet, asked.roles))}" if asked.roles else ""
@@ -113,7 +113,7 @@ def _span(seconds: float) -> str:
     return f"{left} s"
 
 
-def _data(asked: Question, link: str | None) -> dict[str, Any]:
+def _data(asked: Matter, link: str | None) -> dict[str, Any]:
     """For machines: names as they are, for JSON says nothing by itself; but without what a person would not see."""
     return {
         "about": asked.about,

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from gateway.model.notice import Notice, Stage
-from gateway.runtime.questions import Question
+from gateway.runtime.matters import Matter
 from gateway.runtime.wording import MAX_NAME, console_links, message, quiet
 
 AT = datetime(2027, 1, 15, 8, tzinfo=UTC)
-ASKED = Question(
+ASKED = Matter(
     about="approval",
     name="ap_1",
     run="run_1",
