@@ -16,7 +16,6 @@ from gateway.model.policy import Policy
 from gateway.outbound import otel
 from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
-from gateway.outbound.key_file import run_key
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.postgres.address import is_postgres, shown
 from gateway.outbound.looks import Place, PlacedLooks, misplaced
@@ -26,6 +25,7 @@ from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience,
 from gateway.outbound.watched import Watched
 from gateway.ports import Clock, Ledger
 from gateway.reload import Reload, Source, default_of, first, load_from
+from gateway.reviewing import Reviewing
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
 from gateway.runtime.desk import Desk
@@ -40,9 +40,7 @@ from gateway.settings import (
     Settings,
     Timeouts,
     Upstream,
-    default_ledger_path,
     default_ledger_url,
-    load_settings,
 )
 
 _LOG = logging.getLogger("counterfoil")
@@ -88,6 +86,8 @@ class Plan:
     """How the ledger's checkpoints are made."""
     places: Mapping[str, Place] = field(default_factory=dict)
     """Where verifiers look, by name."""
+    reviewing: Reviewing | None = None
+    """None where nobody reviews over HTTP."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)
 
@@ -171,17 +171,6 @@ def _patience(told: Timeouts) -> Patience:
     return replace(DEFAULT_PATIENCE, start_s=start_s, connect_s=connect_s)
 
 
-def run_key_of(config: Path | None) -> bytes:
-    """What signs run tokens: the key that the configuration names, else a file beside this user's own ledger.
-
-    Raises: ValueError, OSError.
-    """
-    told = load_settings(config).run_token_key if config is not None else None
-    if told is not None:
-        return told.get_secret_value().encode()
-    return run_key(default_ledger_path().with_name("run-tokens.key"))
-
-
 @dataclass(frozen=True, slots=True)
 class Gateway:
     """A running gateway, without a front."""
@@ -207,6 +196,8 @@ class Gateway:
     """As in `Plan`."""
     stdio: frozenset[str] = frozenset()
     """The upstreams that are reached over stdio."""
+    reviewing: Reviewing | None = None
+    """As in `Plan`."""
 
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
@@ -285,7 +276,13 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
         try:
             async with _engine(plan, ledger, catalogue) as gateway:
                 stdio = frozenset(spec.name for spec in plan.upstreams if isinstance(spec, StdioSpec))
-                yield replace(gateway, traced=flush is not None, session_idle_s=plan.session_idle_s, stdio=stdio)
+                yield replace(
+                    gateway,
+                    traced=flush is not None,
+                    session_idle_s=plan.session_idle_s,
+                    stdio=stdio,
+                    reviewing=plan.reviewing,
+                )
         finally:
             # At the same time: each may take a while, and together they have what is left of 5 s.
             await asyncio.gather(catalogue.close(), otel.stop(flush) if flush is not None else asyncio.sleep(0))

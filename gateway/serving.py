@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 
@@ -11,9 +11,15 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.app import MAKE_ID, Gateway
+from gateway.inbound.console import Access, console_app, is_console
+from gateway.inbound.console.paths import CALLBACK, ROOT
+from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
 from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
+from gateway.outbound.oidc import Flow, Provider
+from gateway.reviewing import Reviewing
 from gateway.runtime import trace
 
 GRACE_S = 1
@@ -59,7 +65,10 @@ async def over_stdio(gateway: Gateway) -> None:
 
 
 async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes | None) -> None:
-    """Serve clients at `/mcp` and `/runs/{run}/mcp` until told to stop; `/healthz` and `/readyz` say how we are."""
+    """Serve clients at `/mcp` and `/runs/{run}/mcp`, and reviewers at `/console`, until told to stop.
+
+    `/healthz` and `/readyz` say how we are.
+    """
 
     async def alive(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -78,7 +87,8 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         pages={"/healthz": pages, "/readyz": pages},
         idle_s=gateway.session_idle_s,
     )
-    server = _Server(server_config(door, timeout_graceful_shutdown=GRACE_S))
+    front = door if gateway.reviewing is None else _beside(door, _console(gateway, gateway.reviewing))
+    server = _Server(server_config(front, timeout_graceful_shutdown=GRACE_S))
     async with door.running():
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:
@@ -88,6 +98,37 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
             door.close()
             server.should_exit = True  # uvicorn closes its connections only on its own way out
             await serving
+
+
+def _console(gateway: Gateway, reviewing: Reviewing) -> ASGIApp:
+    told, ledger = reviewing.settings, gateway.book.ledger
+    access = Access(
+        keys=reviewing.keys,
+        now=gateway.book.clock.now,
+        once=ledger.once,
+        said=ledger.said,
+        url=reviewing.url,
+        idle_s=IDLE_S if told.idle_s is None else told.idle_s,
+        longest_s=LONGEST_S if told.longest_s is None else told.longest_s,
+        oidc=_flow(reviewing, gateway.book.clock.monotonic),
+        revoked=told.revoked,
+    )
+    return console_app(None, access, pages=(), api=())
+
+
+def _flow(reviewing: Reviewing, monotonic: Callable[[], float]) -> Flow | None:
+    told = reviewing.settings.oidc
+    return None if told is None else Flow(Provider(told, monotonic), f"{reviewing.url}{ROOT}{CALLBACK}")
+
+
+def _beside(door: ASGIApp, console: ASGIApp) -> ASGIApp:
+    """Agents at the one, reviewers at the other; each has a guard of its own."""
+
+    async def front(scope: Scope, receive: Receive, send: Send) -> None:
+        reviews = scope["type"] == "http" and is_console(scope["path"])
+        await (console if reviews else door)(scope, receive, send)
+
+    return front
 
 
 class _Server(uvicorn.Server):

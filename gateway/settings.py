@@ -17,6 +17,9 @@ from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place, texts
 from gateway.model.policy import NAME_PATTERN, Name
+from gateway.outbound.console_entries import EXPANDED as CONSOLE_EXPANDED
+from gateway.outbound.console_entries import ConsoleEntry, console_problems, unfit_console
+from gateway.outbound.console_entries import ConsoleSettings as ConsoleSettings
 from gateway.outbound.file_models import read_as
 from gateway.outbound.head_file import HeadFile
 from gateway.outbound.ledger.postgres.address import is_postgres, parse
@@ -128,6 +131,8 @@ class Settings:
     """How the ledger's checkpoints are made."""
     places: Mapping[str, LookPlace] = field(default_factory=dict)
     """Where verifiers look, by name."""
+    console: ConsoleSettings = field(default_factory=ConsoleSettings)
+    """How reviewers come in."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -199,6 +204,7 @@ class _File(FilePart):
     upstreams: dict[str, UpstreamEntry] = Field(default={})
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
     places: dict[str, PlaceEntry] = Field(default={})
+    console: ConsoleEntry = ConsoleEntry()
 
 
 _PATTERNS = {NAME_PATTERN: "a workflow's name"}
@@ -226,11 +232,16 @@ class _Reading:
         self.problems: list[Problem] = [*document.problems]
         if isinstance(document.value, Mapping):
             self._expand()
-            self.problems += [*entry_problems(document), *place_problems(document), *self._wrong()]
+            self.problems += [*entry_problems(document), *place_problems(document), *console_problems(document)]
+            self.problems += self._wrong()
 
     def _expand(self) -> None:
         entries = [(*place, *step) for place, _ in in_use(self._document) for step in _EXPANDED_IN_ENTRY]
-        found = [one for pattern in [*_EXPANDED, *EXPANDED, *entries] for one in texts(self._document.value, pattern)]
+        found = [
+            one
+            for pattern in [*_EXPANDED, *EXPANDED, *CONSOLE_EXPANDED, *entries]
+            for one in texts(self._document.value, pattern)
+        ]
         for place, text in found:
             try:
                 self._texts[place] = expand(text, self._environ, self._folder)
@@ -244,7 +255,7 @@ class _Reading:
             if not is_loopback(host):
                 yield self._document.problem(place, NOT_LOOPBACK.format(host[:64]))
         for place, text in self._texts.items():
-            message = _unfit(place, text) or unfit_place(place, text, self._folder)
+            message = _unfit(place, text) or unfit_place(place, text, self._folder) or unfit_console(place, text)
             if message is not None:
                 yield self._document.problem(place, message)
 
@@ -261,6 +272,7 @@ class _Reading:
             upstreams=tuple(self._upstreams(said)),
             sealing=self._sealing(said.seal) if said.seal is not None else UNSIGNED,
             places={name: self._place(name, entry) for name, entry in said.places.items()},
+            console=said.console.settings(lambda *keys: self._texts["console", *keys]),
         )
 
     def _place(self, name: str, entry: PlaceEntry) -> LookPlace:

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli import approvals, tokens
+from gateway.cli import approvals, reviewers, tokens
 from gateway.cli.check import check
+from gateway.cli.console import console
 from gateway.cli.demo import demo
 from gateway.cli.diagram import diagram
 from gateway.cli.explain import explain
@@ -63,5 +64,7 @@ app.command()(resolve)
 app.command()(verify)
 app.command()(keygen)
 app.command()(schema)
+app.command()(console)
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(reviewers.app, name="reviewer")
 app.add_typer(tokens.app, name="run")

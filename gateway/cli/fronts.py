@@ -21,7 +21,7 @@ from gateway.cli.ledgers import LedgerOption, fail
 from gateway.cli.streams import Words, unhurried_stderr
 from gateway.model.policy import NAME_PATTERN
 from gateway.outbound.references import expand
-from gateway.settings import NOT_LOOPBACK, default_ledger_url, is_loopback, load_settings
+from gateway.settings import NOT_LOOPBACK, ConsoleSettings, default_ledger_url, is_loopback, load_settings
 
 if TYPE_CHECKING:
     from gateway.app import Gateway, Plan
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gateway.outbound.looks import Place
     from gateway.outbound.upstream.spec import Spec
     from gateway.reload import Source
+    from gateway.reviewing import Reviewing
 
 LOOK_S = 0.5
 """Between two looks whether every server has answered."""
@@ -61,6 +62,7 @@ def wrap(
 ) -> None:
     """Put a gateway in front of one MCP server. Its tools keep their names."""
     from gateway.app import Plan  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.reviewing import run_key_of  # noqa: PLC0415
 
     places = places_of(place)
     chosen, source = policy_at(policy, places)
@@ -79,8 +81,15 @@ def wrap(
         _run(replace(plan, sole=True), _over_stdio)
         return
     listening = _listen(*_address(listen))
-
-    _run(plan, partial(_over_http, listening=listening, key=None))
+    try:
+        console_key = run_key_of(None)
+    except OSError as error:  # there need be no place for one: then only the link below lets anybody in
+        console_key = os.urandom(32)
+        _say(f"`counterfoil console` makes no links for this gateway, whose key is not kept: {error}")
+    except ValueError as error:
+        fail(str(error))
+    reviewing = _reviewing(ConsoleSettings(), console_key, listening)
+    _run(replace(plan, reviewing=reviewing), partial(_over_http, listening=listening, key=None))
 
 
 def serve(
@@ -90,20 +99,21 @@ def serve(
     ] = False,
 ) -> None:
     """Serve several MCP servers behind one address, as a configuration file says."""
-    from gateway.app import plan_of, run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.app import plan_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.reviewing import run_key_of  # noqa: PLC0415
 
     try:
         settings = load_settings(config)
         plan = plan_of(settings)
-        key = None if stdio else run_key_of(config)
+        key = b"" if stdio else run_key_of(config)
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     if stdio:
         _run(replace(plan, sole=True), _over_stdio)
         return
     listening = _listen(settings.listen.host, settings.listen.port)
-
-    _run(plan, partial(_over_http, listening=listening, key=key))
+    reviewing = _reviewing(settings.console, key, listening)
+    _run(replace(plan, reviewing=reviewing), partial(_over_http, listening=listening, key=key))
 
 
 async def _over_stdio(gateway: "Gateway") -> None:
@@ -114,10 +124,22 @@ async def _over_stdio(gateway: "Gateway") -> None:
 
 
 async def _over_http(gateway: "Gateway", listening: socket.socket, key: bytes | None) -> None:
-    from gateway.serving import over_http  # noqa: PLC0415 - loaded by now
+    from gateway.inbound.console import local_reviewer  # noqa: PLC0415 - loaded by now
+    from gateway.serving import over_http  # noqa: PLC0415
 
     _say(f"listening at http://{_shown(listening)}/mcp")
+    if gateway.reviewing is not None:
+        reviewer = local_reviewer(gateway.reviewing.settings.local_roles)
+        _say(f"reviewers: {gateway.reviewing.links(gateway.book.clock.now).link_for(reviewer)}, once, for 15 minutes")
     await over_http(gateway, listening, key)
+
+
+def _reviewing(told: ConsoleSettings, key: bytes, listening: socket.socket) -> "Reviewing | None":
+    """How reviewers come in at this address."""
+    from gateway.inbound.console import Keys  # noqa: PLC0415
+    from gateway.reviewing import Reviewing  # noqa: PLC0415 - loaded by now
+
+    return Reviewing(told, Keys.of(key), told.url or f"http://{_shown(listening)}") if told.enabled else None
 
 
 def spec_of(target: list[str]) -> "Spec":

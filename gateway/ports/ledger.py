@@ -172,6 +172,18 @@ class Ledger(Protocol):
         """
         ...
 
+    async def once(self, name: str, until: float) -> bool:
+        """Whether nobody said this name before, through any gateway. It is remembered until then, in seconds since the
+        epoch, and somewhat longer; then it may go, with others whose time is over, a few for each that is new.
+
+        Raises: LedgerUnavailable; the name may then have been said.
+        """
+        ...
+
+    async def said(self, name: str) -> bool:
+        """Whether somebody said this name and it is still remembered. Saying it is for `once`, and no one else."""
+        ...
+
     # --- the log of all runs, in which records stand in the order in which they became durable ---------------------
 
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:

@@ -277,6 +277,8 @@ QUERIES: dict[str, list[Any]] = {
     "payloads": ["", 5],
     "erase": [["c1:a"], 1.0],
     "erased": [["c1:a"]],
+    "once": ["a", 1.0, 1.0, 2],
+    "said": ["a"],
 }
 
 

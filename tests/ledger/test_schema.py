@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.outbound.ledger import schema, sqlite
+from gateway.outbound.ledger import said, schema, sqlite
 from tests.ledger.faulty import locked
 
 NEXT_VERSION = (*schema.MIGRATIONS, ("ALTER TABLE attempt ADD COLUMN note TEXT", "CREATE TABLE extra (x) STRICT"))
@@ -103,11 +103,14 @@ def test_of_two_that_migrate_the_second_finds_it_done(db: sqlite3.Connection, pa
         (sqlite._CHANGE_LEVEL, 3),
         (sqlite._CHANGE_ACCOUNT, 4),
         (sqlite._FORGET, 2),
+        (said.SAY, 2),
+        (said.SAID, 1),
+        (said.UNSAY, 2),
         (sqlite._find(["run.opened"], 10)[0], 3),
         (sqlite._find(sorted(schema.RARE), 10)[0], 7),
     ],
 )
 def test_no_query_of_a_call_reads_more_than_its_rows(db: sqlite3.Connection, sql: str, values: int) -> None:
     plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", [1] * values)]
-    tables = ("event", "payload", "attempt", "meta", "accounts")
+    tables = ("event", "payload", "attempt", "meta", "accounts", "said")
     assert [line for line in plan if line.startswith(tuple(f"SCAN {table}" for table in tables))] == []

@@ -15,10 +15,10 @@ import aiohttp
 import anyio.to_thread
 from typer.testing import CliRunner
 
-from gateway.app import run_key_of
 from gateway.cli.commands import app
 from gateway.inbound.mcp.tokens import mint
 from gateway.model.principal import Principal
+from gateway.reviewing import run_key_of
 from tests.cli.agents import LIMIT_S, Process, counterfoil, ledger_of, post
 from tests.conftest import SERVERS
 from tests.lies.ground import policy

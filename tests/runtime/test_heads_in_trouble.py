@@ -25,13 +25,13 @@ class Moody(MemoryLedger):
         super().__init__()
         self.chance = chance
         self.calm = True
-        self.said: dict[str, int] = {"before": 0, "after": 0, "conflict": 0, "read": 0}
+        self.fell: dict[str, int] = {"before": 0, "after": 0, "conflict": 0, "read": 0}
 
     def falls(self, on: str, share: float) -> bool:
         """Whether it happens now."""
         if self.calm or self.chance.random() >= share:
             return False
-        self.said[on] += 1
+        self.fell[on] += 1
         return True
 
     async def append(self, step: Append) -> None:
@@ -101,7 +101,7 @@ async def test_whatever_fails_states_are_those_of_the_ledger_and_what_was_acknow
         ledger.calm = True
         assert crowd.acknowledged
         assert crowd.refused
-        assert all(ledger.said.values()), ledger.said
+        assert all(ledger.fell.values()), ledger.fell
         for run in RUNS:
             await check(ledger, run, {reason for at, reason in crowd.acknowledged if at == run}, one, two)
 

@@ -135,9 +135,7 @@ class Guard:
 
     def _check(self, head: Head) -> None:
         headers = head.headers
-        if "transfer-encoding" in headers and not ("content-length" not in headers and _is_chunked(headers)):
-            # A server that took the one for the other would answer what was smuggled behind the body [hardening T27].
-            raise Turned(400, "a request has a length or is chunked, not both", headers=(CLOSE,))
+        check_framing(headers)
         if not self._is_ours(headers.get("host", "")):
             raise Turned(421, "this gateway does not answer to that host name", headers=(CLOSE,))
         origin = headers.get("origin")
@@ -151,6 +149,16 @@ class Guard:
     def _is_friend(self, origin: str) -> bool:
         local = _ORIGIN.fullmatch(origin)
         return origin in self._origins or (local is not None and _name_of(local["host"]) in LOOPBACK)
+
+
+def check_framing(headers: Mapping[str, str]) -> None:
+    """The body ends where every reader takes it to end.
+
+    Raises: Turned.
+    """
+    if "transfer-encoding" in headers and not ("content-length" not in headers and _is_chunked(headers)):
+        # A server that took the one for the other would answer what was smuggled behind the body [hardening T27].
+        raise Turned(400, "a request has a length or is chunked, not both", headers=(CLOSE,))
 
 
 def _is_chunked(headers: Mapping[str, str]) -> bool:

@@ -31,7 +31,7 @@ from gateway.inbound.mcp.door import (
 )
 from gateway.inbound.mcp.envelope import failure, id_of, is_request
 from gateway.inbound.mcp.exchange import Exchange, Session
-from gateway.inbound.mcp.identity import ANONYMOUS, RUN_HEADER, NotLetIn, run_token
+from gateway.inbound.mcp.identity import ANONYMOUS, RUN_HEADER, NotLetIn, check_no_reviewer, run_token
 from gateway.inbound.mcp.sessions import Carrier, Conversation, Sessions
 from gateway.inbound.mcp.streams import Event, Watch, Wire, answering_frame, at_once, quietly_framed
 from gateway.inbound.mcp.tokens import RunToken
@@ -306,9 +306,12 @@ class Front:
 
     def _token(self, scope: Scope, head: Head, request_id: str | int | None) -> RunToken | None:
         segment = scope.get("path_params", {}).get("run")
-        if segment is None and _RUN_HEADER not in head.headers:
+        shown = head.headers.get("authorization")
+        if segment is None and shown is None and _RUN_HEADER not in head.headers:
             return None
         try:
+            if shown is not None:
+                check_no_reviewer(shown)
             return run_token(Headers(raw=scope["headers"]), segment, self._run_key, self._now())
         except NotLetIn as error:
             # Not 401: to MCP clients that is an invitation to start an OAuth flow.

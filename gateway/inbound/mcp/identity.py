@@ -19,7 +19,7 @@ from starlette.datastructures import Headers
 from gateway.inbound.mcp.envelope import meta_of
 from gateway.inbound.mcp.exchange import Exchange
 from gateway.inbound.mcp.ports import Gate
-from gateway.inbound.mcp.tokens import BadToken, RunToken, verify
+from gateway.inbound.mcp.tokens import REVIEWERS, BadToken, RunToken, type_of, verify
 from gateway.model.canonical import dump
 from gateway.model.principal import Principal
 from gateway.outbound.system_account import system_account
@@ -82,6 +82,15 @@ def run_token(headers: Headers, segment: str | None, key: bytes | None, now: flo
     if len(runs) > 1:
         raise NotLetIn("the run token speaks for another run than the path names")
     return tokens[0] if tokens else None
+
+
+def check_no_reviewer(authorization: str) -> None:
+    """What comes along lets nobody decide: an agent that has a reviewer's token must not go on as if it had none.
+
+    Raises: NotLetIn.
+    """
+    if type_of(authorization.rpartition(" ")[2]) in REVIEWERS:
+        raise NotLetIn("this is a reviewer's credential: it is for `/console`, and no agent may have it")
 
 
 def _verified(token: str, key: bytes | None, now: float) -> RunToken:

@@ -14,6 +14,8 @@ from gateway.model.principal import Parent, Principal
 AUDIENCE = "counterfoil"
 TYPE = "counterfoil-run"
 ALGORITHM = "HS256"
+REVIEWERS = frozenset({"counterfoil-console", "counterfoil-reviewer"})
+"""Types of what reviewers show, at another door."""
 MIN_KEY_BYTES = 32
 """As long as the digest [RFC 7518, 3.2]."""
 MAX_TOKEN_CHARS = 4096
@@ -84,6 +86,15 @@ def verify(key: bytes, token: str, now: float) -> RunToken:
     run, subject, tenant, workflow = texts
     principal = Principal(subject, tenant, frozenset(roles), _scopes(claims))
     return RunToken(run, principal, workflow, float(expires_at), _parent(claims))
+
+
+def type_of(token: str) -> str | None:
+    """What the token says that it is; nothing is verified."""
+    try:
+        kind = jwt.get_unverified_header(token).get("typ") if len(token) <= MAX_TOKEN_CHARS else None
+    except jwt.PyJWTError:
+        return None
+    return kind if isinstance(kind, str) else None
 
 
 def _scopes(claims: dict[str, Any]) -> frozenset[str]:

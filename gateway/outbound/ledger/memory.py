@@ -12,7 +12,16 @@ from typing import TypeAlias
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
-from gateway.outbound.ledger.chain import UNOPENED, check_expected, check_holds, decoded, entries, intact
+from gateway.outbound.ledger.chain import (
+    UNOPENED,
+    check_expected,
+    check_holds,
+    decoded,
+    entries,
+    intact,
+    storable,
+)
+from gateway.outbound.ledger.said import FORGET, KEPT_S
 from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Stands, Tracked
 
 _Line: TypeAlias = tuple[str, bytes, str, str, int]
@@ -47,6 +56,9 @@ class MemoryLedger:
         """The units that each account has a level in."""
         self._ends: list[tuple[float, str, str]] = []
         """A heap of when accounts may be forgotten; some of it is no longer true."""
+        self._said: dict[str, float] = {}
+        self._unsaid: list[tuple[float, str]] = []
+        """A heap of when names may be forgotten."""
 
     @property
     def salt(self) -> bytes:
@@ -143,6 +155,24 @@ class MemoryLedger:
     async def touch(self, *, store: bool) -> None:  # noqa: ARG002 - there is no disk
         """As `Ledger.touch`."""
         self._check_available()
+
+    async def once(self, name: str, until: float) -> bool:
+        """As `Ledger.once`."""
+        self._check_available()
+        for _ in range(FORGET):
+            if self._unsaid and self._unsaid[0][0] <= time.time() - KEPT_S:
+                del self._said[heappop(self._unsaid)[1]]
+        if name in self._said or not storable((name,)):
+            return False
+        self._said[name] = until
+        heappush(self._unsaid, (until, name))
+        await asyncio.sleep(0)
+        return True
+
+    async def said(self, name: str) -> bool:
+        """As `Ledger.said`."""
+        self._check_available()
+        return name in self._said
 
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""

@@ -68,6 +68,10 @@ MIGRATIONS: Sequence[Migration] = (
         "CREATE INDEX attempt_state ON attempt (state)",
         "CREATE INDEX attempt_owner ON attempt (owner)",
     ),
+    (
+        "CREATE TABLE said (name TEXT PRIMARY KEY, until REAL NOT NULL) STRICT, WITHOUT ROWID",
+        "CREATE INDEX said_end ON said (until)",
+    ),
 )
 
 VERSION = len(MIGRATIONS)

@@ -20,7 +20,7 @@ import aiosqlite
 
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
-from gateway.outbound.ledger import file
+from gateway.outbound.ledger import file, said
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
 from gateway.outbound.ledger.chain import (
     ROOM,
@@ -33,6 +33,7 @@ from gateway.outbound.ledger.chain import (
     intact,
     storable,
 )
+from gateway.outbound.ledger.erasing import erase
 from gateway.outbound.ledger.faults import damaged, unavailable
 from gateway.outbound.ledger.schema import LAYOUT, RARE, RARE_SQL, strange
 from gateway.outbound.ledger.writer import Opened, Writer
@@ -198,6 +199,14 @@ class SqliteLedger:
         """As `Ledger.touch`. Without `store` a transaction is begun and ended, and nothing reaches the disk."""
         await self._writer.run(_store if store else _nothing)
 
+    async def once(self, name: str, until: float) -> bool:
+        """As `Ledger.once`."""
+        return storable((name,)) and await self._writer.run(partial(said.once, name, until))
+
+    async def said(self, name: str) -> bool:
+        """As `Ledger.said`."""
+        return bool([*await self._rows(said.SAID, name)])
+
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""
         return [Logged(*row) for row in await self._rows(_LOG, after, limit)]
@@ -231,7 +240,7 @@ class SqliteLedger:
 
     async def erase(self, digests: Collection[Digest], at: float) -> int:
         """As `Ledger.erase`. The bytes are overwritten in the file, and leave its log with the next checkpoint."""
-        return await self._writer.run(partial(_erase, list(digests), at))
+        return await self._writer.run(partial(erase, list(digests), at))
 
     async def erased(self, digests: Collection[Digest]) -> Mapping[Digest, float]:
         """As `Ledger.erased`."""
@@ -365,17 +374,6 @@ def _nothing(_: sqlite3.Connection) -> None:
 def _change(sql: str, values: tuple[Any, ...], db: sqlite3.Connection) -> int:
     """How many rows the statement changed."""
     return db.execute(sql, values).rowcount
-
-
-def _erase(digests: Sequence[Digest], at: float, db: sqlite3.Connection) -> int:
-    gone = 0
-    db.execute("PRAGMA secure_delete = ON")  # overwritten, not only unlinked
-    for digest in digests:
-        if db.execute("DELETE FROM payload WHERE digest = ?", (digest,)).rowcount:
-            db.execute("INSERT OR REPLACE INTO erased (digest, at) VALUES (?, ?)", (digest, at))
-            gone += 1
-    db.execute("PRAGMA secure_delete = OFF")
-    return gone
 
 
 def _marks(count: int) -> str:

@@ -25,6 +25,7 @@ from gateway.outbound.ledger.postgres.making import prepared
 from gateway.outbound.ledger.postgres.schema import RARE, strange
 from gateway.outbound.ledger.postgres.statements import Statements, statements
 from gateway.outbound.ledger.postgres.writer import Writer
+from gateway.outbound.ledger.said import FORGET, KEPT_S
 from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Stands, Tracked
 
 _RETRY_S = 0.05
@@ -138,6 +139,14 @@ class PostgresLedger:
             await self._change(self._sql.store, secrets.token_bytes(ROOM))
         else:
             await self._change(self._sql.touch)
+
+    async def once(self, name: str, until: float) -> bool:
+        """As `Ledger.once`."""
+        return await self._change(self._sql.once, name, until, KEPT_S, FORGET) == 1
+
+    async def said(self, name: str) -> bool:
+        """As `Ledger.said`."""
+        return bool(await self._rows(self._sql.said, name))
 
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""

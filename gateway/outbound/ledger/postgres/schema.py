@@ -186,6 +186,10 @@ MIGRATIONS: Sequence[Migration] = (
         _CLOSED,
         _PUT,
     ),
+    (
+        'CREATE TABLE {s}.said (until double precision NOT NULL, name text COLLATE "C" PRIMARY KEY)',
+        "CREATE INDEX said_end ON {s}.said (until)",
+    ),
 )
 
 VERSION = len(MIGRATIONS)
@@ -210,9 +214,9 @@ UNION ALL SELECT 'rule', rulename::text, '' FROM pg_rewrite JOIN pg_class c ON c
 """
 """What stands in the schema: its kind, name, and what makes it itself."""
 
-_TABLES = ("ledger", "event", "payload", "attempt", "accounts", "checkpoint", "touched", "erased")
+_TABLES = ("ledger", "event", "payload", "attempt", "accounts", "checkpoint", "touched", "erased", "said")
 _KEYS = (*(f"{name}_pkey" for name in _TABLES if name != "ledger"), "event_run_seq_key", "attempt_hold")
-_INDEXES = ("event_rare", "attempt_state", "attempt_owner", "accounts_end")
+_INDEXES = ("event_rare", "attempt_state", "attempt_owner", "accounts_end", "said_end")
 
 
 def made(schema: str) -> Mapping[tuple[str, str], str]:

@@ -32,6 +32,8 @@ class Statements:
     erase: str
     touch: str
     store: str
+    once: str
+    said: str
     read: str
     find_rare: str
     find: str
@@ -95,6 +97,17 @@ _SQL = {
     "store": """
         INSERT INTO {s}.touched (one, body) VALUES (true, $1) ON CONFLICT (one) DO UPDATE SET body = excluded.body
     """,
+    # Of two at the same time one waits for the other, and then finds the name there.
+    "once": """
+        WITH gone AS (
+            DELETE FROM {s}.said WHERE name IN (
+                SELECT name FROM {s}.said WHERE until <= extract(epoch FROM clock_timestamp()) - $3
+                ORDER BY until LIMIT $4 FOR UPDATE SKIP LOCKED
+            )
+        )
+        INSERT INTO {s}.said (name, until) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
+    """,
+    "said": "SELECT FROM {s}.said WHERE name = $1",
     "read": "SELECT body, link FROM {s}.event WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3",
     # Each rare kind gives its own newest, and the newest of those are taken.
     "find_rare": f"""

@@ -1,0 +1,174 @@
+"""The door for reviewers: no request gets in whose sender is not known, and none that somebody else's page sent.
+
+What an agent holds (a run token, the id of an MCP session) opens nothing here, whatever else comes with it.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.inbound.console.access import Access
+from gateway.inbound.console.bodies import field_of, read_body, replayed
+from gateway.inbound.console.cookies import Cookie, cookie
+from gateway.inbound.console.credentials import BadCredential
+from gateway.inbound.console.fetched import SAFE, check_host, check_own_page, check_sender
+from gateway.inbound.console.headers import guarded
+from gateway.inbound.console.paths import OPEN, ROOT
+from gateway.inbound.console.refusals import Refusal, Words, ledger_gone
+from gateway.inbound.console.sessions import Session
+from gateway.inbound.console.visitor import VISITOR, Visitor
+from gateway.inbound.mcp.door import Turned, check_framing, read_head
+from gateway.inbound.mcp.identity import RUN_HEADER
+from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
+from gateway.inbound.mcp.tokens import type_of
+from gateway.ports import LedgerUnavailable
+
+CSRF_FIELD = "csrf"
+CSRF_HEADER = "x-csrf-token"
+
+AGENTS = "this is an agent's credential"
+HOW_IN = (
+    "ask for a link: `counterfoil console` on the gateway's machine prints one; "
+    "programs show a token from `counterfoil reviewer token`"
+)
+_BEARER = "bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """An ASGI application before another, which then knows its visitor; for paths from `/console` on."""
+
+    _app: ASGIApp
+    _access: Access
+    _words: Words
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request in, or say why not."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        inside = {**scope, "root_path": ROOT, "path": _path(scope["path"])}
+        try:
+            headers = _head(scope)
+            renewed, receive = await self._let_in(inside, headers, receive)
+        except Refusal as refusal:
+            wanted = inside["path"] if scope["method"] in SAFE else ROOT
+            said = self._words.response(refusal, Headers(scope=scope), wanted)
+            await said(scope, receive, guarded(send))
+            return
+        await self._app(inside, receive, guarded(send, renewed))
+
+    async def _let_in(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> tuple[str | None, Receive]:
+        """Who comes stands in the scope; the cookie to be written anew, and the body as it can be read again.
+
+        Raises: Refusal.
+        """
+        check_host(headers, self._access.url)
+        check_sender(scope["method"], headers, self._access.url)
+        _check_no_agent(headers)
+        opens = scope["path"].removeprefix(ROOT) in OPEN
+        visitor = None if opens else await self._visitor(headers, Headers(scope=scope))
+        if scope["method"] not in SAFE:
+            body = await read_body(receive)
+            receive = replayed(body, receive)
+            self._check_meant(visitor, headers, body)
+        if visitor is None:
+            return None, receive
+        scope[VISITOR] = visitor
+        return self._renewed(visitor.session, scope["method"], headers), receive
+
+    # --- who is it? -------------------------------------------------------------------------------------------------
+
+    async def _visitor(self, headers: Mapping[str, str], raw: Headers) -> Visitor:
+        shown = headers.get("authorization")
+        if shown is not None:
+            return self._by_token(_bearer(shown))
+        return await self._by_cookie(raw)
+
+    def _by_token(self, text: str) -> Visitor:
+        try:
+            return Visitor(self._access.token(text).reviewer)
+        except BadCredential as error:
+            raise _unknown(str(error)) from None
+
+    async def _by_cookie(self, raw: Headers) -> Visitor:
+        text = self._cookie.read(raw.getlist("cookie"))
+        session = None if text is None else self._access.sessions.read(text, self._access.now())
+        if session is None:
+            raise _unknown("nobody is signed in here" if text is None else "your session is over")
+        if session.link in self._access.revoked:
+            raise _unknown("the link by which you came has been revoked")
+        try:
+            if await self._access.said(ended(session)):
+                raise _unknown("you have signed out")
+        except LedgerUnavailable:
+            raise ledger_gone() from None
+        return Visitor(session.reviewer, session)
+
+    # --- is it meant? -----------------------------------------------------------------------------------------------
+
+    def _check_meant(self, visitor: Visitor | None, headers: Mapping[str, str], body: bytes) -> None:
+        """What changes something was sent by a page of ours, and by one of this very session."""
+        if visitor is not None and visitor.session is None:
+            return  # no browser shows a token by itself
+        check_own_page(headers, self._access.url)
+        if visitor is None or visitor.session is None:
+            return
+        said = headers.get(CSRF_HEADER) or field_of(body, headers.get("content-type", ""), CSRF_FIELD) or ""
+        if not secrets.compare_digest(said.encode(), visitor.session.csrf.encode()):
+            raise Refusal(403, "the form was not made for this session", "open the page again and press its button")
+
+    def _renewed(self, session: Session | None, method: str, headers: Mapping[str, str]) -> str | None:
+        """What a person does keeps a session alive; what a page does by itself does not."""
+        by_hand = method not in SAFE or headers.get("sec-fetch-mode", "navigate") == "navigate"
+        if session is None or not by_hand:
+            return None
+        sessions, now = self._access.sessions, self._access.now()
+        renewed = sessions.renewed(session, now)
+        return (
+            None if renewed is None else self._cookie.written(sessions.written(renewed), sessions.left_s(renewed, now))
+        )
+
+    @property
+    def _cookie(self) -> Cookie:
+        return cookie(self._access, "session")
+
+
+def ended(session: Session) -> str:
+    """What is said, once, when that session ends before its time."""
+    return f"console:left:{session.id}"
+
+
+def _check_no_agent(headers: Mapping[str, str]) -> None:
+    """Nothing of an agent's comes along. An MCP client of a reviewer's has a session too, beside its token.
+
+    Raises: Refusal.
+    """
+    shown = headers.get("authorization")
+    session = "mcp-session-id" in headers and shown is None
+    if session or RUN_HEADER.lower() in headers or type_of(_bearer(shown or "")) == RUN_TOKEN:
+        raise Refusal(403, AGENTS, HOW_IN)
+
+
+def _bearer(shown: str) -> str:
+    return shown[len(_BEARER) :].strip() if shown.lower().startswith(_BEARER) else ""
+
+
+def _unknown(why: str) -> Refusal:
+    return Refusal(401, why, HOW_IN, headers={"www-authenticate": 'Bearer realm="counterfoil console"'})
+
+
+def _head(scope: Scope) -> Mapping[str, str]:
+    try:
+        headers = read_head(scope["headers"]).headers
+        check_framing(headers)
+    except Turned as turned:
+        raise Refusal(turned.status, str(turned), headers={"connection": "close"}) from None
+    return headers
+
+
+def _path(path: str) -> str:
+    return f"{ROOT}/" if path == ROOT else path

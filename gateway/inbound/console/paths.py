@@ -1,0 +1,16 @@
+"""Where things are under `/console`; what the door itself serves needs no reviewer."""
+
+ROOT = "/console"
+ENTER = "/enter"
+LEAVE = "/leave"
+LOGIN = "/login"
+CALLBACK = "/callback"
+STYLE = "/door.css"
+
+OPEN = frozenset({ENTER, LOGIN, CALLBACK, STYLE})
+"""All that can be asked for without being anybody."""
+
+
+def question(approval: str) -> str:
+    """The page of one question."""
+    return f"{ROOT}/approvals/{approval}"

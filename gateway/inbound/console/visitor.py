@@ -1,0 +1,51 @@
+"""Who is behind a request, as the door found out; what pages and the API ask it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import HTTPConnection
+
+from gateway.inbound.console.sessions import Session
+from gateway.model.review import Reviewer
+
+VISITOR = "counterfoil.visitor"
+"""Where the scope holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A reviewer, and what they came with: a session in a browser, or a token."""
+
+    reviewer: Reviewer
+    session: Session | None = None
+
+
+def reviewer_of(request: HTTPConnection) -> Reviewer:
+    """Who asks. Every route behind the door has one."""
+    return visitor_of(request).reviewer
+
+
+def csrf_of(request: HTTPConnection) -> str:
+    """What each form must send along, as the field `csrf`; a script, as the header `X-CSRF-Token`.
+
+    Empty for whoever shows a token: no browser sends one by itself.
+    """
+    session = visitor_of(request).session
+    return "" if session is None else session.csrf
+
+
+def link_of(request: HTTPConnection) -> str | None:
+    """The id of the signed link by which the reviewer came, if by one."""
+    session = visitor_of(request).session
+    return None if session is None else session.link
+
+
+def desk_of(request: HTTPConnection) -> Any:
+    """The desk at which the reviewer decides."""
+    return request.app.state.desk
+
+
+def visitor_of(request: HTTPConnection) -> Visitor:
+    """As the door left it."""
+    found: Visitor = request.scope[VISITOR]
+    return found
