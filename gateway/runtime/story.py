@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from gateway.kernel.reduce import CorruptLedger as CorruptLedger
 from gateway.kernel.standing import CHANGED, Standing, effects
 from gateway.model.canonical import Digest
 from gateway.model.events import Event, FinishClaimed, NoteRecorded, PlanRecorded
@@ -49,7 +50,7 @@ async def story_of(book: Book, run_id: str) -> Story | None:
     for cited in (digest for record in records for digest in _cited(record.event)):
         if cited not in payloads:
             payloads[cited] = await stored_in(book.ledger, cited)
-    run = await book.state_of(run_id)
+    run = await book.fresh_state_of(run_id)
     return Story(run, records, payloads, tuple(_stands(run)))
 
 

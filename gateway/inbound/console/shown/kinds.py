@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 from gateway.inbound.console.shown.diffs import Difference, difference
 from gateway.inbound.console.shown.layers import Piece, Range, pieces, within
 from gateway.inbound.console.shown.letters import odd, shown
+from gateway.inbound.console.shown.links import addresses
 from gateway.inbound.console.shown.long import Whole, cut
 from gateway.inbound.console.shown.shell import command
 from gateway.inbound.console.shown.sql import is_sql, statement
@@ -183,11 +184,11 @@ def _code(left: _Left) -> None:
     for name in statements:
         text = left.values[name]
         if is_sql(text):
-            left.draw(_drawn(f"SQL in `{name}`", text, f"/{name}", statement), name)
+            left.draw(_drawn(f"SQL, in {name}", text, f"/{name}", statement), name)
     for name in _COMMANDS:
         text = left.values.get(name)
         if isinstance(text, str) and text.strip():
-            left.draw(_drawn(f"Command in `{name}`", text, f"/{name}", command), name)
+            left.draw(_drawn(f"Command, in {name}", text, f"/{name}", command), name)
 
 
 Looked: TypeAlias = Callable[[str], tuple[tuple[Range, ...], tuple[str, ...]]]
@@ -197,9 +198,9 @@ def _drawn(title: str, text: str, at: str, look: Looked) -> Code:
     ranges, warned = look(text[:MAX_LOOKED])
     beyond = [f"only its first {MAX_LOOKED:,} characters were looked through"] if len(text) > MAX_LOOKED else []
     part = cut(text, at)
-    head = pieces(part.head, odd(part.head, strict=True), within(ranges, 0, len(part.head)))
+    head = pieces(part.head, odd(part.head, strict=True), within(ranges, 0, len(part.head)), addresses(part.head))
     start = len(text) - len(part.tail)
-    tail = pieces(part.tail, odd(part.tail, strict=True), within(ranges, start, len(text)))
+    tail = pieces(part.tail, odd(part.tail, strict=True), within(ranges, start, len(text)), addresses(part.tail))
     return Code(title, head, tail, part.whole, (*beyond, *warned))
 
 

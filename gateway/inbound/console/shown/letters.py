@@ -97,7 +97,7 @@ def _alike(text: str, *, strict: bool) -> Iterator[Range]:
         if strict or mixed or (plain and wholly):
             yield from _marked(said, word.start())
     if strict:
-        signs = (at for at, char in enumerate(text) if not char.isascii() and not char.isalnum() and _as_ascii(char))
+        signs = (at for at, char in enumerate(text) if not char.isascii() and not char.isalnum() and _as_sign(char))
         yield from (_mark(text[at], at) for at in signs)
 
 
@@ -109,6 +109,11 @@ def _marked(word: str, start: int) -> Iterator[Range]:
 
 def _mark(char: str, at: int) -> Range:
     return Range(at, at + 1, "alike", f"{name_of(char)}, which looks like `{_as_ascii(char)}`")
+
+
+def _as_sign(char: str) -> bool:
+    """Whether it looks like one sign of ASCII; what stands for several, as dots do, misleads nobody."""
+    return len(_as_ascii(char)) == 1
 
 
 def _as_ascii(char: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gateway.inbound.console.shown.layers import Range
 
-_URL = re.compile(r"\b([a-z][a-z0-9+.\-]{1,20}://)([^\s/?#\"'<>`]*)([^\s\"'<>`]*)", re.IGNORECASE)
+_URL = re.compile(r"\b([a-z][a-z0-9+.\-]{1,20}://)([^\s/?#\"'<>`()\[\]{}…]*)([^\s\"'<>`]*)", re.IGNORECASE)
 
 
 def addresses(text: str) -> tuple[Range, ...]:

@@ -104,7 +104,7 @@ def _led(name: tree_sitter.Node, places: _Places) -> Iterator[Range]:
         said = (word.text or b"").decode("utf-8", "replace").rpartition("/")[2]
         if said in ACTS:
             yield Range(
-                places.of(word.start_byte), places.of(word.end_byte), "sh-program danger", f"`{said}` {ACTS[said]}"
+                places.of(word.start_byte), places.of(word.end_byte), "led sh-program danger", f"`{said}` {ACTS[said]}"
             )
         word = word.next_sibling
 

@@ -1,0 +1,148 @@
+"""What waits for a person: by consequence and age, and together what may be answered together."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.inbound.console.pages.site import Site
+from gateway.inbound.console.shown.layers import Piece
+from gateway.inbound.console.shown.tree import marked
+from gateway.inbound.console.visitor import reviewer_of
+from gateway.inbound.told.words import cut
+from gateway.model.asked import RISKS
+from gateway.model.review import Page, Reviewer, Waiting
+from gateway.runtime.question import arguments_of
+
+ROWS = 50
+"""Questions of one page."""
+LOOKED_AT = 200
+MAX_LOOKED = 2_000
+"""Questions that are looked at for one page where not all are wanted."""
+MAX_ARGUMENTS = 220
+"""Characters of what a question is about."""
+MAX_VALUE = 80
+"""Of them, for a list or an object."""
+MAX_TOGETHER = 20
+"""Questions that are answered by one form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A question, and in a few words what exactly it is about."""
+
+    waiting: Waiting
+    what: tuple[Piece, ...]
+
+    @property
+    def href(self) -> str:
+        """Its page, behind the root."""
+        return place_of(self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Questions that may be answered together; most often one."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def first(self) -> Waiting:
+        """All of them are alike in what this tells."""
+        return self.rows[0].waiting
+
+
+def place_of(waiting: Waiting) -> str:
+    """The page of a question."""
+    rooms = {"approval": "approvals", "attempt": "attempts", "run": "escalations"}
+    return f"/{rooms[waiting.about]}/{waiting.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which questions; all where nothing is said."""
+
+    text: str
+    tool: str
+    risk: str
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing is said."""
+        return not (self.text or self.tool or self.risk)
+
+    def fits(self, one: Waiting) -> bool:
+        """Whether it is wanted."""
+        told = (one.tool, one.transition, one.reason, one.consequence, one.principal, one.run, one.workflow, one.name)
+        return (
+            self.risk in {"", one.risk}
+            and self.tool.lower() in (one.tool or "").lower()
+            and self.text.lower() in " ".join(part or "" for part in told).lower()
+        )
+
+
+async def inbox(site: Site, request: Request) -> Response:
+    """The page."""
+    query, by = request.query_params, reviewer_of(request)
+    wanted = Wanted(query.get("text", "").strip(), query.get("tool", "").strip(), query.get("risk", ""))
+    page, looked = await _page(site, by, wanted, query.get("after"))
+    rows = [Row(one, await _what(site, one)) for one in page.rows]
+    return site.page(
+        request,
+        "inbox.html",
+        cards=cards_of(rows),
+        total=page.total,
+        next=page.next,
+        looked=looked,
+        wanted=wanted,
+        risks=list(reversed(RISKS)),
+        names=json.dumps([one.name for one in page.rows]),
+        max_together=MAX_TOGETHER,
+    )
+
+
+async def _page(site: Site, by: Reviewer, wanted: Wanted, after: str | None) -> tuple[Page, int]:
+    """The rows of one page; where not all are wanted, from so many that were looked at."""
+    if wanted.all:
+        page = await site.desk.inbox(by, limit=ROWS, after=after)
+        return page, len(page.rows)
+    rows, looked = list[Waiting](), 0
+    while True:
+        page = await site.desk.inbox(by, limit=LOOKED_AT, after=after)
+        looked, after = looked + len(page.rows), page.next
+        rows += [one for one in page.rows if wanted.fits(one)]
+        if after is None or len(rows) >= ROWS or looked >= MAX_LOOKED:
+            return Page(tuple(rows), page.total, after), looked
+
+
+async def _what(site: Site, one: Waiting) -> tuple[Piece, ...]:
+    if one.about == "run":
+        return ()
+    return brief(await arguments_of(site.book, one.run, one.name))
+
+
+def brief(arguments: Any) -> tuple[Piece, ...]:
+    """Arguments in one line, the short ones first, so that what is cut off is the end of the longest."""
+    if not arguments:
+        return (Piece("no arguments" if arguments is not None else "its arguments cannot be shown"),)
+    values = {name: _in_short(value) for name, value in arguments.items()}
+    parts = (f"{name}: {value}" for name, value in sorted(values.items(), key=lambda each: len(each[1])))
+    return marked(cut(" · ".join(parts).replace("\n", " ↵ "), MAX_ARGUMENTS))
+
+
+def _in_short(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return cut(json.dumps(value, ensure_ascii=False), MAX_VALUE)
+
+
+def cards_of(rows: Iterable[Row]) -> Sequence[Card]:
+    """In the order of the first of each."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        group = row.waiting.group if row.waiting.about == "approval" and row.waiting.group else row.waiting.name
+        found.setdefault(group, []).append(row)
+    return [Card(tuple(each)) for each in found.values()]
