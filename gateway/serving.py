@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.app import MAKE_ID, Gateway
 from gateway.inbound.console import Access, console_app, is_console
+from gateway.inbound.console.pages import pages as pages_of
 from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
 from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
@@ -113,7 +114,8 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> ASGIApp:
         oidc=_flow(reviewing, gateway.book.clock.monotonic),
         revoked=told.revoked,
     )
-    return console_app(None, access, pages=(), api=())
+    shown = pages_of(gateway.desk, gateway.book, gateway.catalogue, gateway.ready)
+    return console_app(gateway.desk, access, pages=shown, api=())
 
 
 def _flow(reviewing: Reviewing, monotonic: Callable[[], float]) -> Flow | None:

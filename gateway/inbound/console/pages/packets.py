@@ -19,6 +19,7 @@ from gateway.inbound.console.shown.long import Cut, cut
 from gateway.inbound.console.visitor import reviewer_of
 from gateway.inbound.told.facts import believed
 from gateway.model.packet import Packet
+from gateway.model.review import Reviewer
 from gateway.ports import LedgerUnavailable
 from gateway.runtime.question import Question, question_of
 
@@ -72,8 +73,18 @@ async def looked(site: Site, request: Request, approval: str) -> None:
 def show(site: Site, request: Request, told: Told, status: int = 200, **values: Any) -> Response:
     """The page of a packet, perhaps with a refusal on it."""
     answered = request.query_params.get("answered", "")
+    answered = answered if _came_of(told, answered, reviewer_of(request)) else ""
     common: dict[str, Any] = {"refused": None, "said": {"decision": "", "reason": ""}, "answered": answered}
     return site.page(request, "packet.html", status, told=told, served=site.now.timestamp(), **{**common, **values})
+
+
+def _came_of(told: Told, answered: str, by: Reviewer) -> bool:
+    """Whether the ledger has that answer of theirs: an address can say anything."""
+    asked = told.question
+    if asked is None:
+        return bool(answered) and told.packet.state not in {"unknown", "human_escalation"}
+    mine = (by.tenant, by.id) in asked.agreed if answered == "approved" else asked.decided_by == by.id
+    return mine and answered in {"approved", asked.decision}
 
 
 async def told_of(site: Site, request: Request, name: str) -> Told:
