@@ -12,6 +12,7 @@ from gateway.kernel.registry import Registered
 from gateway.kernel.risk import would
 from gateway.kernel.rules import Rules
 from gateway.kernel.status import Around, failures, held, status
+from gateway.model.canonical import digest
 from gateway.model.events import (
     ApprovalRequested,
     AttemptQueried,
@@ -24,7 +25,7 @@ from gateway.model.events import (
     Outcome,
     ReceiptRecorded,
 )
-from gateway.model.packet import Option, Packet, Tried
+from gateway.model.packet import Before, Change, Option, Packet, StageTold, Tried
 from gateway.model.record import Record
 from gateway.model.run import Approval, Attempt, AttemptState, Run
 
@@ -120,8 +121,14 @@ def of_attempt(asked: Asked, attempt: Attempt, action: Action) -> Packet:
     )
 
 
-def of_approval(asked: Asked, approval: Approval, event: ApprovalRequested, action: Action) -> Packet:
-    """The packet of a question to a person."""
+def of_approval(
+    asked: Asked,
+    approval: Approval,
+    event: ApprovalRequested,
+    action: Action,
+    earlier: Mapping[str, Any] | None = None,
+) -> Packet:
+    """The packet of a question to a person. `earlier` has the arguments of the question that it follows."""
     run, state = asked.run, standing(asked.run, approval, asked.now)
     effect = None if action.known is None else action.known.effect
     by = f"by `{approval.by}`" if approval.by is not None else ""
@@ -138,8 +145,11 @@ def of_approval(asked: Asked, approval: Approval, event: ApprovalRequested, acti
         undoes=event.compensates,
         reason=event.reason,
         sent_at=_time(approval.requested_at),
-        expires_at=_time(approval.expires_at),
+        expires_at=_time(approval.until),
         action=approval.action,
+        **_terms(approval, event),
+        before=_before(asked, approval, earlier),
+        changes=tuple(_changes(earlier, action.arguments)) if earlier is not None else (),
         tried=tuple(mine),
         others=tuple(_others(run, event.rule, event.tool, None)),
         person=state == "awaiting",
@@ -150,10 +160,54 @@ def of_approval(asked: Asked, approval: Approval, event: ApprovalRequested, acti
     )
 
 
+def _terms(approval: Approval, event: ApprovalRequested) -> dict[str, Any]:
+    left, stages = len(approval.agreed), []
+    for stage in approval.stages:
+        agreed = min(left, stage.quorum)
+        stages.append(StageTold(role=stage.role, quorum=stage.quorum, agreed=agreed))
+        left -= agreed
+    return {
+        "risk": approval.terms.risk,
+        "because": event.because,
+        "objects": event.objects or (),
+        "stages": tuple(stages),
+        "agreed": tuple(name for _, name in approval.agreed),
+        "seen": tuple(name for _, name in approval.seen),
+        "reasons": approval.terms.reasons,
+        "offer": approval.terms.reuse,
+        "granted": approval.granted,
+        "valid_s": approval.terms.valid_s,
+        "unchanged": tuple(name for name, _ in approval.state),
+        "holding": approval.holding,
+    }
+
+
+def _before(asked: Asked, approval: Approval, earlier: Mapping[str, Any] | None) -> Before | None:
+    found = asked.run.approvals.get(approval.follows or "")
+    if found is None:
+        return None
+    told = None if earlier is None else dict(earlier)
+    state = standing(asked.run, found, asked.now)
+    return Before(approval=found.id, state=state, by=found.by, said=found.reason, arguments=told)
+
+
+def _changes(was: Mapping[str, Any], now: Mapping[str, Any] | None) -> Iterator[Change]:
+    """The arguments that are others; by digest, for to Python 1, 1.0 and True are equal."""
+    for name in dict.fromkeys((*was, *(now or {}))):
+        if now is None or name not in now:
+            yield Change(argument=name, was=was[name], kind="gone")
+        elif name not in was:
+            yield Change(argument=name, now=now[name], kind="new")
+        elif digest(was[name], b"") != digest(now[name], b""):
+            yield Change(argument=name, was=was[name], now=now[name], kind="other")
+
+
 def standing(run: Run, approval: Approval, now: datetime) -> str:
     """Where a question to a person stands."""
-    if approval.used_by is not None:
+    if approval.used_by is not None and (approval.used_up or not approval.usable(now)):
         return f"used by {approval.used_by}"
+    if approval.decision == "approved" and now >= approval.until:
+        return "lapsed"
     if approval.decision is not None:
         return approval.decision
     if run.stopped is not None:
@@ -359,9 +413,13 @@ def _options(run: Run, attempt: Attempt, now: datetime) -> tuple[Option, ...]:
     )
 
 
+_RETURNED = "the agent is told which evidence is wanted, and may ask again once there is some"
+
+
 def _answers(approval: Approval, event: ApprovalRequested) -> tuple[Option, ...]:
-    role = f" --role {approval.role}" if approval.role is not None else ""
-    left = approval.quorum - len(approval.agreed)
+    waits = approval.waits_for
+    role = f" --role {waits[0].role}" if waits is not None and waits[0].role is not None else ""
+    left = approval.needed - len(approval.agreed)
     more = f"; {left} different people must say so" if left > 1 else ""
     undoes = event.compensates
     yes = f"a gateway makes this call itself, to undo {undoes}" if undoes else "the agent may make this very call once"
@@ -370,4 +428,5 @@ def _answers(approval: Approval, event: ApprovalRequested) -> tuple[Option, ...]
     return (
         Option(command=command.format("approve"), follows=yes + more),
         Option(command=command.format("reject"), follows=no),
+        Option(command=command.format("return"), follows=_RETURNED),
     )

@@ -13,6 +13,7 @@ from gateway.model.flaw import Place as Place
 from gateway.model.flaw import get, keys
 from gateway.model.flaw import parts as parts
 from gateway.model.flaw import texts as texts
+from gateway.model.people_flaws import asking
 
 BUILT_IN_RULES = (
     "default-deny",
@@ -169,6 +170,7 @@ def flaws(policy: Mapping[str, Any]) -> Iterator[Flaw]:
             yield Flaw((*index, "sample"), UNSAMPLED)
     yield from unaccepted(policy)
     yield from looking(policy)
+    yield from asking(policy)
     yield from (Flaw((*place, "digest"), UNTRUE) for place, pin in parts(policy, ("pins", "*")) if _is_untrue(pin))
 
 

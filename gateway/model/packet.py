@@ -5,6 +5,7 @@ What the model said of its own work stands under `plan` and `hypotheses`, and no
 
 from typing import Any, Literal
 
+from gateway.model.asked import Granted, Offer, Risk
 from gateway.model.events import Charge
 from gateway.model.status import Barred, Eligible, Failure, Held, Hypothesis, Missing, Over, PlanTold, Told
 
@@ -22,6 +23,35 @@ class Option(Told):
 
     command: str
     follows: str
+
+
+class StageTold(Told):
+    """One of the answers that are needed, in order."""
+
+    role: str | None = None
+    quorum: int
+    agreed: int
+    """How many have said yes in it."""
+
+
+class Before(Told):
+    """The question about the same tool that was asked before this one."""
+
+    approval: str
+    state: str
+    by: str | None = None
+    said: str = ""
+    arguments: dict[str, Any] | None = None
+    """None where they were erased."""
+
+
+class Change(Told):
+    """An argument that is another than in the question before."""
+
+    argument: str
+    was: Any = None
+    now: Any = None
+    kind: Literal["other", "new", "gone"]
 
 
 class Packet(Told):
@@ -69,6 +99,31 @@ class Packet(Told):
     """Until then the question stands."""
     action: str | None = None
     """The digest that an approval binds."""
+    risk: Risk | None = None
+    because: str = ""
+    """Why it is asked anew."""
+    objects: tuple[str, ...] = ()
+    """What the call is about, where the registry tells."""
+    before: Before | None = None
+    changes: tuple[Change, ...] = ()
+    """Against the question before."""
+    stages: tuple[StageTold, ...] = ()
+    agreed: tuple[str, ...] = ()
+    """Who has said yes."""
+    seen: tuple[str, ...] = ()
+    """Who has looked at it."""
+    reasons: Literal["never", "rejection", "always"] = "never"
+    """When a reviewer must say why."""
+    offer: Offer | None = None
+    """How far a yes may go beyond one call."""
+    granted: Granted | None = None
+    """How far it goes."""
+    valid_s: float | None = None
+    """How long a yes stands once it was given."""
+    unchanged: tuple[str, ...] = ()
+    """Verifiers that must see the same when the call is sent, else the yes is void."""
+    holding: tuple[str, ...] = ()
+    """Verifiers whose evidence must still hold then."""
     waiting: int = 0
     """How many equal calls of this run were held because of it."""
     goes_on: str = ""

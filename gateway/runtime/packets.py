@@ -104,7 +104,9 @@ class Packets:
         assert isinstance(event, ApprovalRequested)  # noqa: S101 - INVARIANT: it was asked there
         known = await self._known(asked.rules, event.tool, event.upstream, event.definition)
         told = await stored_in(self._ledger, event.arguments)
-        return packet.of_approval(asked, approval, event, packet.Action(known, told))
+        before = asked.run.approvals.get(approval.follows or "")
+        earlier = await stored_in(self._ledger, before.arguments) if before is not None else None
+        return packet.of_approval(asked, approval, event, packet.Action(known, told), earlier)
 
     # --- what every packet needs ------------------------------------------------------------------------------------
 

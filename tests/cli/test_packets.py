@@ -111,6 +111,7 @@ async def test_a_question_is_told_with_what_each_answer_does() -> None:
         [
             f"counterfoil approvals approve {asked} --role cfo --reason …",
             f"counterfoil approvals reject {asked} --role cfo --reason …",
+            f"counterfoil approvals return {asked} --role cfo --reason …",
         ],
         "the agent may make this very call once; 2 different people must say so",
     )

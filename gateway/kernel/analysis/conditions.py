@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from gateway.kernel.analysis.expressions import Path, compared, fixed
 from gateway.kernel.analysis.facts import Facts
 from gateway.kernel.analysis.found import Found, listed
+from gateway.kernel.risk import stages_of
 from gateway.model.events import Effect
 from gateway.model.flaws import EXPRESSIONS, Place, texts
 from gateway.model.policy import Forbid, Mode, ProbeCall, Transition
@@ -140,11 +141,12 @@ def unread(facts: Facts) -> Iterator[Found]:
             )
     for at, transition in enumerate(policy.transitions):
         approval = transition.approval
-        if approval is not None and approval.quorum > 1 and approval.self_review:
+        people = sum(stage.quorum for stage in stages_of(approval)) if approval is not None else 0
+        if approval is not None and people > 1 and approval.self_review:
             yield Found(
                 "approval-of-own",
                 ("transitions", at, "approval", "self_review"),
-                f"{approval.quorum} people must agree to `{transition.name}`, and the run's own principal may be one",
+                f"{people} people must agree to `{transition.name}`, and the run's own principal may be one",
                 "remove `self_review` if they are meant to be others",
                 in_key=True,
             )
