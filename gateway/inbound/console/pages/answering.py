@@ -94,12 +94,12 @@ async def together(site: Site, request: Request) -> Response:
     if not 1 <= len(names) <= MAX_TOGETHER:
         raise Wrong(f"choose up to {MAX_TOGETHER} questions to look at together")
     told = [await told_of(site, request, name) for name in dict.fromkeys(names)]
-    asked = [one for one in told if one.question is not None and one.question.pending]
+    asked = [one for one in told if one.pending]
     if not asked:
         raise Missing("none of these questions waits for an answer any more")
     for one in asked:
         await looked(site, request, one.name)
-    reasons = {one.question.reasons for one in asked if one.question is not None}
+    reasons = {one.packet.reasons for one in asked}
     return site.page(request, "together.html", told=asked, served=site.now.timestamp(), reasons=reasons)
 
 

@@ -1,7 +1,7 @@
 """What waits for a person: by consequence and age, and together what may be answered together."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,10 @@ from gateway.inbound.console.visitor import reviewer_of
 from gateway.inbound.told.words import cut
 from gateway.model.asked import RISKS
 from gateway.model.review import Page, Reviewer, Waiting
-from gateway.runtime.question import arguments_of
+from gateway.ports import UnreadableRecord
+from gateway.runtime.book import Book
+from gateway.runtime.explain import stored_in
+from gateway.runtime.story import CorruptLedger
 
 ROWS = 50
 """Questions of one page."""
@@ -121,7 +124,18 @@ async def _page(site: Site, by: Reviewer, wanted: Wanted, after: str | None) -> 
 async def _what(site: Site, one: Waiting) -> tuple[Piece, ...]:
     if one.about == "run":
         return ()
-    return brief(await arguments_of(site.book, one.run, one.name))
+    try:
+        return brief(await _arguments(site.book, one))
+    except (CorruptLedger, UnreadableRecord):  # one damaged run hides no other
+        return brief(None)
+
+
+async def _arguments(book: Book, one: Waiting) -> Mapping[str, Any] | None:
+    run = await book.state_of(one.run)
+    attempt, asked = run.attempts.get(one.name), run.approvals.get(one.name)
+    if attempt is not None:
+        return await stored_in(book.ledger, attempt.intent.arguments)
+    return None if asked is None else await stored_in(book.ledger, asked.arguments)
 
 
 def brief(arguments: Any) -> tuple[Piece, ...]:

@@ -18,10 +18,10 @@ from gateway.inbound.console.shown.letters import odd, shown
 from gateway.inbound.console.shown.long import Cut, cut
 from gateway.inbound.console.visitor import reviewer_of
 from gateway.inbound.told.facts import believed
+from gateway.model.approval import Approval
 from gateway.model.packet import Packet
 from gateway.model.review import Reviewer
 from gateway.ports import LedgerUnavailable
-from gateway.runtime.question import Question, question_of
 
 PART = 50_000
 """Characters of a whole value on one page."""
@@ -34,7 +34,8 @@ class Told:
     """A packet, and what its page shows of it."""
 
     packet: Packet
-    question: Question | None
+    approval: Approval | None
+    """What its page is about, as the run has it, if it is a question."""
     parts: Sequence[Any]
     exact: tuple[Piece, ...]
     exact_cut: Cut | None
@@ -51,6 +52,11 @@ class Told:
         return one.approval or one.attempt or one.run
 
     @property
+    def pending(self) -> bool:
+        """Whether it is a question that may be answered."""
+        return self.approval is not None and self.packet.state == "awaiting"
+
+    @property
     def room(self) -> str:
         """Where its page is."""
         return {"approval": "approvals", "attempt": "attempts", "run": "escalations"}[self.packet.about]
@@ -59,7 +65,7 @@ class Told:
 async def packet(site: Site, request: Request) -> Response:
     """The page; that it was looked at is recorded."""
     told = await told_of(site, request, request.path_params["name"])
-    if told.packet.approval is not None and told.question is not None and told.question.pending:
+    if told.packet.approval is not None and told.pending:
         await looked(site, request, told.packet.approval)
     return show(site, request, told)
 
@@ -80,10 +86,10 @@ def show(site: Site, request: Request, told: Told, status: int = 200, **values: 
 
 def _came_of(told: Told, answered: str, by: Reviewer) -> bool:
     """Whether the ledger has that answer of theirs: an address can say anything."""
-    asked = told.question
+    asked = told.approval
     if asked is None:
-        return bool(answered) and told.packet.state not in {"unknown", "human_escalation"}
-    mine = (by.tenant, by.id) in asked.agreed if answered == "approved" else asked.decided_by == by.id
+        return bool(answered) and told.packet.state != "unknown"
+    mine = (by.tenant, by.id) in asked.agreed if answered == "approved" else asked.by == by.id
     return mine and answered in {"approved", asked.decision}
 
 
@@ -96,14 +102,13 @@ async def told_of(site: Site, request: Request, name: str) -> Told:
     one, run = await site.desk.packet(name, by), await site.desk.run_for(name, by)
     if one is None or run is None:
         raise Missing(f"no question, attempt or run `{name}` is here for you")
-    asked = None if one.approval is None else await question_of(site.book, run, one.approval)
-    before = None if asked is None or asked.earlier is None else asked.earlier.arguments
+    before = None if one.before is None else one.before.arguments
     values = one.arguments
     text = "" if values is None else json.dumps(values, ensure_ascii=False, indent=2)
     short = cut(text, "")
     return Told(
         packet=one,
-        question=asked,
+        approval=None if one.approval is None else run.approvals.get(one.approval),
         parts=() if values is None or one.tool is None else parts_of(values),
         exact=shown(short.head, strict=True),
         exact_cut=short,
