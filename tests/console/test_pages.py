@@ -317,6 +317,21 @@ async def test_a_run_is_stopped_by_a_persons_word() -> None:
         assert "the shop is closed" in await visitor.read("/runs/run_1")
 
 
+async def test_a_run_that_was_handed_over_is_taken_over_once() -> None:
+    handed = {"name": "hand-over", "tools": ["write"], "to": "handed"}
+    async with office(transitions=[handed], phases={"open": {}, "handed": {"ends": "human_escalation"}}) as at:
+        await at.it.call("write", {"n": 1})
+        visitor = await at.visitor()
+        assert "A run was handed over" in await visitor.read("/")
+        page = await visitor.read("/escalations/run_1")
+        sent = await visitor.send("/escalations/run_1", page, reason="I call them")
+        told = await visitor.read(sent.headers["location"].removeprefix("/console"))
+        assert "You took it over" in told
+        assert "Taken over" in told
+        assert (await visitor.send("/escalations/run_1", page, reason="again")).status_code == 409
+        assert "You took it over" not in await visitor.read("/escalations/run_1?answered=approved")
+
+
 # --- looking ----------------------------------------------------------------------------------------------------------
 
 

@@ -21,6 +21,7 @@ from gateway.inbound.told.facts import believed
 from gateway.model.approval import Approval
 from gateway.model.packet import Packet
 from gateway.model.review import Reviewer
+from gateway.model.run import Run
 from gateway.ports import LedgerUnavailable
 
 PART = 50_000
@@ -34,8 +35,7 @@ class Told:
     """A packet, and what its page shows of it."""
 
     packet: Packet
-    approval: Approval | None
-    """What its page is about, as the run has it, if it is a question."""
+    run: Run
     parts: Sequence[Any]
     exact: tuple[Piece, ...]
     exact_cut: Cut | None
@@ -50,6 +50,17 @@ class Told:
         """By which answers name it."""
         one = self.packet
         return one.approval or one.attempt or one.run
+
+    @property
+    def approval(self) -> Approval | None:
+        """The question itself, if it is one."""
+        return None if self.packet.approval is None else self.run.approvals.get(self.packet.approval)
+
+    @property
+    def undoable(self) -> bool:
+        """Whether policy names a call that would undo the attempt."""
+        attempt = self.run.attempts.get(self.packet.attempt or "")
+        return attempt is not None and attempt.intent.undo is not None
 
     @property
     def pending(self) -> bool:
@@ -88,7 +99,8 @@ def _came_of(told: Told, answered: str, by: Reviewer) -> bool:
     """Whether the ledger has that answer of theirs: an address can say anything."""
     asked = told.approval
     if asked is None:
-        return bool(answered) and told.packet.state != "unknown"
+        ended = {"acknowledged": told.run.acknowledged, "stop_run": told.run.stopped, "stopped": told.run.stopped}
+        return ended[answered] is not None if answered in ended else bool(answered) and told.packet.state != "unknown"
     mine = (by.tenant, by.id) in asked.agreed if answered == "approved" else asked.by == by.id
     return mine and answered in {"approved", asked.decision}
 
@@ -108,7 +120,7 @@ async def told_of(site: Site, request: Request, name: str) -> Told:
     short = cut(text, "")
     return Told(
         packet=one,
-        approval=None if one.approval is None else run.approvals.get(one.approval),
+        run=run,
         parts=() if values is None or one.tool is None else parts_of(values),
         exact=shown(short.head, strict=True),
         exact_cut=short,
