@@ -12,10 +12,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from gateway.inbound.console import Access, Keys, Links, console_app, csrf_of, desk_of, link_of, reviewer_of
+from gateway.inbound.console import Access, Keys, Links, console_app, csrf_of, link_of, reviewer_of
 from gateway.model.review import Reviewer
 from gateway.outbound.ledger import open_ledger
 from gateway.ports import Ledger
+from gateway.runtime.book import Book, Options
+from gateway.runtime.desk import Desk
+from gateway.runtime.policies import Policies
 from tests import world
 
 RUN_KEY = b"r" * 32
@@ -36,11 +39,6 @@ async def home(request: Request) -> Response:
     by = reviewer_of(request)
     said = {name: getattr(by, name) for name in ("id", "tenant", "via", "everywhere", "approval")}
     return JSONResponse({**said, "roles": sorted(by.roles), "csrf": csrf_of(request), "link": link_of(request)})
-
-
-async def decide(request: Request) -> Response:
-    desk_of(request).append((reviewer_of(request).id, (await request.form()).get("decision")))
-    return PlainTextResponse("decided")
 
 
 @dataclass
@@ -105,8 +103,14 @@ def standing(ledger: Ledger, clock: world.ToldClock | None = None, **more: Any) 
     clock = clock or world.ToldClock()
     access = replace(Access(keys=KEYS, now=clock.now, once=ledger.once, said=ledger.said, url=URL), **more)
     decided: list[tuple[str, str]] = []
+
+    async def decide(request: Request) -> Response:
+        decided.append((reviewer_of(request).id, str((await request.form()).get("decision"))))
+        return PlainTextResponse("decided")
+
+    desk = Desk(Book(ledger, Policies(ledger, {}, ""), world.ToldClock(), Options(owner="gw")))
     pages = [Route("/", home), Route("/decide", decide, methods=["POST"])]
-    return Standing(access, clock, console_app(decided, access, pages=pages, api=()), decided)
+    return Standing(access, clock, console_app(desk, access, pages=pages, api=()), decided)
 
 
 @asynccontextmanager

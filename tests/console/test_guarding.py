@@ -280,6 +280,17 @@ async def test_a_body_that_is_broken_off_changes_nothing(it: Standing) -> None:
     assert it.decided == []
 
 
+async def test_a_body_that_could_end_in_two_places_is_not_read(it: Standing) -> None:
+    host = (b"host", b"127.0.0.1:8321")
+    for framing in (
+        [(b"transfer-encoding", b"chunked"), (b"content-length", b"5")],
+        [(b"transfer-encoding", b"gzip, chunked")],
+    ):
+        said = await asked(it, {"path": "/console/enter", "headers": [host, *framing]})
+        assert said[0]["status"] == 400
+        assert (b"connection", b"close") in said[0]["headers"]
+
+
 async def test_web_sockets_and_endless_headers_are_turned_away(it: Standing) -> None:
     said = await asked(it, {"type": "websocket", "path": "/console", "headers": []})
     assert said == [{"type": "websocket.close", "code": 1008}]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
@@ -13,9 +12,10 @@ from gateway.inbound.console.door import Door
 from gateway.inbound.console.entering import door_routes
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.refusals import Words
+from gateway.runtime.desk import Desk
 
 
-def console_app(desk: Any, access: Access, *, pages: Sequence[BaseRoute], api: Sequence[BaseRoute]) -> ASGIApp:
+def console_app(desk: Desk, access: Access, *, pages: Sequence[BaseRoute], api: Sequence[BaseRoute]) -> ASGIApp:
     """Pages and API behind the door; their paths begin after `/console`: `/`, `/runs/{run}`.
 
     Each of their requests has a reviewer (`reviewer_of`), and reaches the desk by `desk_of`.

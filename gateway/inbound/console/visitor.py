@@ -1,12 +1,12 @@
 """Who is behind a request, as the door found out; what pages and the API ask it."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.requests import HTTPConnection
 
 from gateway.inbound.console.sessions import Session
 from gateway.model.review import Reviewer
+from gateway.runtime.desk import Desk
 
 VISITOR = "counterfoil.visitor"
 """Where the scope holds it."""
@@ -40,9 +40,10 @@ def link_of(request: HTTPConnection) -> str | None:
     return None if session is None else session.link
 
 
-def desk_of(request: HTTPConnection) -> Any:
+def desk_of(request: HTTPConnection) -> Desk:
     """The desk at which the reviewer decides."""
-    return request.app.state.desk
+    desk: Desk = request.app.state.desk
+    return desk
 
 
 def visitor_of(request: HTTPConnection) -> Visitor:
