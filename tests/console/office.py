@@ -152,12 +152,12 @@ def ready() -> tuple[bool, Mapping[str, Any]]:
 
 
 @asynccontextmanager
-async def office(url: str = "http://127.0.0.1:8321", **fields: Any) -> AsyncIterator[Office]:
+async def office(url: str = "http://127.0.0.1:8321", ledger: Any = None, **fields: Any) -> AsyncIterator[Office]:
     """The console of a gateway with nothing asked yet."""
     upstreams = world.ScriptedUpstreams()
     for name in TOOLS:
         upstreams.offer(world.tool(name, read=name == "read", description=f"Does {name}."))
-    async with house(upstreams=upstreams, **{**POLICY, **fields}) as it:
+    async with house(ledger, upstreams=upstreams, **{**POLICY, **fields}) as it:
         desk = Desk(it.book)
         access = Access(keys=KEYS, now=it.clock.now, once=it.ledger.once, said=it.ledger.said, url=url)
         app = console_app(desk, access, pages=pages(desk, it.book, it.upstreams, ready), api=())

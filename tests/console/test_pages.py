@@ -54,12 +54,12 @@ async def test_the_inbox_has_the_gravest_first_and_what_is_alike_in_one_card() -
         assert 'data-total="8"' in page
 
 
-async def test_the_inbox_is_filtered_and_says_how_many_were_looked_at() -> None:
+async def test_the_inbox_is_filtered_and_says_how_many_fit() -> None:
     async with office() as at:
         await fill(at)
         visitor = await at.visitor()
-        assert "3 questions found among the 8 of 8" in text_of(await visitor.read("/?tool=pay"))
-        assert "1 question found" in text_of(await visitor.read("/?risk=critical"))
+        assert "3 questions fit" in text_of(await visitor.read("/?tool=pay"))
+        assert "1 question fits" in text_of(await visitor.read("/?risk=critical"))
         assert "No question here fits" in await visitor.read("/?text=nothing+of+the+kind")
 
 

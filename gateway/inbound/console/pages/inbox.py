@@ -14,7 +14,7 @@ from gateway.inbound.console.shown.tree import marked
 from gateway.inbound.console.visitor import reviewer_of
 from gateway.inbound.told.words import cut
 from gateway.model.asked import RISKS
-from gateway.model.review import Page, Reviewer, Waiting
+from gateway.model.review import Waiting
 from gateway.ports import UnreadableRecord
 from gateway.runtime.book import Book
 from gateway.runtime.explain import stored_in
@@ -22,9 +22,6 @@ from gateway.runtime.story import CorruptLedger
 
 ROWS = 50
 """Questions of one page."""
-LOOKED_AT = 200
-MAX_LOOKED = 2_000
-"""Questions that are looked at for one page where not all are wanted."""
 MAX_ARGUMENTS = 220
 """Characters of what a question is about."""
 MAX_VALUE = 80
@@ -91,7 +88,8 @@ async def inbox(site: Site, request: Request) -> Response:
     """The page."""
     query, by = request.query_params, reviewer_of(request)
     wanted = Wanted(query.get("text", "").strip(), query.get("tool", "").strip(), query.get("risk", ""))
-    page, looked = await _page(site, by, wanted, query.get("after"))
+    fits = None if wanted.all else wanted.fits
+    page = await site.desk.inbox(by, limit=ROWS, after=query.get("after"), wanted=fits)
     rows = [Row(one, await _what(site, one)) for one in page.rows]
     return site.page(
         request,
@@ -99,26 +97,11 @@ async def inbox(site: Site, request: Request) -> Response:
         cards=cards_of(rows),
         total=page.total,
         next=page.next,
-        looked=looked,
         wanted=wanted,
         risks=list(reversed(RISKS)),
         names=json.dumps([one.name for one in page.rows]),
         max_together=MAX_TOGETHER,
     )
-
-
-async def _page(site: Site, by: Reviewer, wanted: Wanted, after: str | None) -> tuple[Page, int]:
-    """The rows of one page; where not all are wanted, from so many that were looked at."""
-    if wanted.all:
-        page = await site.desk.inbox(by, limit=ROWS, after=after)
-        return page, len(page.rows)
-    rows, looked = list[Waiting](), 0
-    while True:
-        page = await site.desk.inbox(by, limit=LOOKED_AT, after=after)
-        looked, after = looked + len(page.rows), page.next
-        rows += [one for one in page.rows if wanted.fits(one)]
-        if after is None or len(rows) >= ROWS or looked >= MAX_LOOKED:
-            return Page(tuple(rows), page.total, after), looked
 
 
 async def _what(site: Site, one: Waiting) -> tuple[Piece, ...]:
