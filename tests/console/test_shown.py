@@ -1,5 +1,6 @@
 """What a tool is asked to do, as a person sees it: nothing hides, nothing becomes markup, nothing is cut silently."""
 
+import time
 from typing import Any
 
 import pytest
@@ -112,6 +113,16 @@ def test_a_difference_that_is_too_long_says_how_much_is_left_out() -> None:
     assert len(found.rows) + found.left_out == found.added == 1_000
     assert len(found.rows) == MAX_ROWS
     assert not difference("a\n" * 4_000, "b\n" * 4_000).compared
+
+
+def test_texts_that_are_made_to_be_slow_are_not_compared() -> None:
+    began = time.process_time()
+    same, other = "a\n" * 1_900, "a\nb\n" * 900
+    assert not difference(same, other).compared
+    line, longer = "a " * 900, "a b " * 450
+    assert difference(f"{line}\n" * 300, f"{longer}\n" * 300).added == 300
+    assert oddities({"a": "\u4e00" * 600_000})[-1][0] == "100,001 characters that were not looked through"
+    assert time.process_time() - began < 5
 
 
 # --- what it is -------------------------------------------------------------------------------------------------------

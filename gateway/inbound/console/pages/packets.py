@@ -1,5 +1,6 @@
 """One question on one screen: what exactly, why, what follows, how that is known, and the forms that answer."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -26,6 +27,10 @@ from gateway.ports import LedgerUnavailable
 
 PART = 50_000
 """Characters of a whole value on one page."""
+MAX_SEARCHED = 500_000
+"""Characters of all arguments that are looked through for odd ones."""
+LARGE = 20_000
+"""Arguments of so many characters are made ready in a thread, so that no call waits for it."""
 MAX_ODD = 30
 """Kinds of odd characters that are named."""
 
@@ -114,10 +119,15 @@ async def told_of(site: Site, request: Request, name: str) -> Told:
     one, run = await site.desk.packet(name, by), await site.desk.run_for(name, by)
     if one is None or run is None:
         raise Missing(f"no question, attempt or run `{name}` is here for you")
+    text = "" if one.arguments is None else json.dumps(one.arguments, ensure_ascii=False, indent=2)
+    if len(text) > LARGE:
+        return await asyncio.to_thread(_told, one, run, text)
+    return _told(one, run, text)
+
+
+def _told(one: Packet, run: Run, text: str) -> Told:
     before = None if one.before is None else one.before.arguments
-    values = one.arguments
-    text = "" if values is None else json.dumps(values, ensure_ascii=False, indent=2)
-    short = cut(text, "")
+    values, short = one.arguments, cut(text, "")
     return Told(
         packet=one,
         run=run,
@@ -132,8 +142,14 @@ async def told_of(site: Site, request: Request, name: str) -> Told:
 
 def oddities(values: object) -> Sequence[tuple[str, int]]:
     """What hides in any text of these values, by name."""
-    found = sorted(one.says for text in _texts(values) for one in odd(text, strict=True))
-    return [(says, len(list(same))) for says, same in groupby(found)][:MAX_ODD]
+    texts, left = _texts(values), MAX_SEARCHED
+    found: list[str] = []
+    for text in texts:
+        found += [one.says for one in odd(text[:left], strict=True)]
+        left = max(0, left - len(text))
+    told = [(says, len(list(same))) for says, same in groupby(sorted(found))][:MAX_ODD]
+    beyond = sum(map(len, texts)) - MAX_SEARCHED
+    return told if beyond <= 0 else [*told, (f"{beyond:,} characters that were not looked through", 1)]
 
 
 def _texts(values: object) -> Sequence[str]:

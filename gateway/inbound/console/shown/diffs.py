@@ -1,10 +1,12 @@
 """(a text before, and after) -> what differs, line by line and within the lines."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import islice
+from typing import NamedTuple
 
 from gateway.inbound.console.shown.layers import Piece, Range
 from gateway.inbound.console.shown.letters import shown
@@ -17,6 +19,9 @@ MAX_COMPARED = 4_000
 """Lines beyond which all of the one is shown as gone, and all of the other as new: comparing takes their product."""
 MAX_LINE = 2_000
 """Characters of a line that is compared with another, and that are shown of it."""
+MAX_WORK = 200_000
+MAX_LINE_WORK = 4_000
+"""Pairs of equal lines, and of equal words of a line, beyond which they are not compared."""
 ALIKE = 0.35
 """Two lines with less in common are not compared word by word."""
 
@@ -54,14 +59,14 @@ class Difference:
 def difference(before: str, after: str) -> Difference:
     """What differs, with a few equal lines beside it; lines are counted from the beginning of these texts."""
     old, new = _lines(before), _lines(after)
-    compared = len(old) + len(new) <= MAX_COMPARED
+    compared = len(old) + len(new) <= MAX_COMPARED and work(old, new) <= MAX_WORK
     matcher = SequenceMatcher(None, old, new, autojunk=False) if compared else None
     blocks = matcher.get_opcodes() if matcher is not None else [("replace", 0, len(old), 0, len(new))]
-    rows = list(_rows(old, new, blocks))
+    lines = _drawn(old, new, blocks)
+    rows = tuple(line.row() for line in islice(lines, MAX_ROWS))
     added = sum(to - start for tag, _, _, start, to in blocks if tag != "equal")
     removed = sum(to - start for tag, start, to, _, _ in blocks if tag != "equal")
-    left_out = max(0, len(rows) - MAX_ROWS)
-    return Difference(tuple(rows[:MAX_ROWS]), added, removed, left_out, compared, _ending(before, after))
+    return Difference(rows, added, removed, sum(1 for _ in lines), compared, _ending(before, after))
 
 
 def _ending(before: str, after: str) -> str:
@@ -74,37 +79,56 @@ def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _rows(old: Sequence[str], new: Sequence[str], blocks: Sequence[tuple[str, int, int, int, int]]) -> Iterator[Row]:
+def work(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many pairs of equal parts there are: what comparing takes grows with it, and an agent chooses the texts."""
+    counts = Counter(other)
+    return sum(count * counts[part] for part, count in Counter(one).items())
+
+
+class _Line(NamedTuple):
+    """A line that will be drawn, if it is among the first."""
+
+    sign: str
+    old: int | None
+    new: int | None
+    text: str = ""
+    beside: str | None = None
+    """The line that it replaces, or that replaces it."""
+    left_out: int = 0
+
+    def row(self) -> Row:
+        """With its letters and words marked."""
+        if self.sign == "…":
+            return Row("…", None, None, (), self.left_out)
+        changed: tuple[Range, ...] = ()
+        if self.beside:
+            pair = (self.text, self.beside) if self.sign == "-" else (self.beside, self.text)
+            changed = words(*pair)[0 if self.sign == "-" else 1]
+        cut = self.text[:MAX_LINE]
+        return Row(self.sign, self.old, self.new, shown(cut, changed, strict=True), len(self.text) - len(cut))
+
+
+def _drawn(old: Sequence[str], new: Sequence[str], blocks: Sequence[tuple[str, int, int, int, int]]) -> Iterator[_Line]:
     for place, (tag, a, b, c, d) in enumerate(blocks):
         if tag == "equal":
             yield from _equal(old[a:b], a, c, first=place == 0, last=place == len(blocks) - 1)
-        else:
-            yield from _changed(old[a:b], new[c:d], a, c)
+            continue
+        gone, come = old[a:b], new[c:d]
+        for at, line in enumerate(gone):
+            yield _Line("-", a + at + 1, None, line, come[at] if at < len(come) else None)
+        for at, line in enumerate(come):
+            yield _Line("+", None, c + at + 1, line, gone[at] if at < len(gone) else None)
 
 
-def _equal(lines: Sequence[str], a: int, c: int, *, first: bool, last: bool) -> Iterator[Row]:
+def _equal(lines: Sequence[str], a: int, c: int, *, first: bool, last: bool) -> Iterator[_Line]:
     head, tail = (0 if first else AROUND), (0 if last else AROUND)
     left = len(lines) - head - tail
     for at, line in enumerate(lines):
         if left > 1 and head <= at < len(lines) - tail:
             if at == head:
-                yield Row("…", None, None, (), left)
+                yield _Line("…", None, None, left_out=left)
             continue
-        yield _row(" ", a + at + 1, c + at + 1, line, ())
-
-
-def _changed(old: Sequence[str], new: Sequence[str], a: int, c: int) -> Iterator[Row]:
-    pairs = [words(one, other) if one and other else ((), ()) for one, other in zip_longest(old, new, fillvalue="")]
-    for at, line in enumerate(old):
-        yield _row("-", a + at + 1, None, line, pairs[at][0])
-    for at, line in enumerate(new):
-        yield _row("+", None, c + at + 1, line, pairs[at][1])
-
-
-def _row(sign: str, old: int | None, new: int | None, line: str, changed: tuple[Range, ...]) -> Row:
-    cut = line[:MAX_LINE]
-    kept = tuple(one._replace(end=min(one.end, len(cut))) for one in changed if one.start < len(cut))
-    return Row(sign, old, new, shown(cut, kept, strict=True), len(line) - len(cut))
+        yield _Line(" ", a + at + 1, c + at + 1, line)
 
 
 def words(before: str, after: str) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
@@ -112,6 +136,8 @@ def words(before: str, after: str) -> tuple[tuple[Range, ...], tuple[Range, ...]
     if before == after or max(len(before), len(after)) > MAX_LINE:
         return (), ()
     one, other = _WORDS.findall(before), _WORDS.findall(after)
+    if work(one, other) > MAX_LINE_WORK:
+        return (), ()
     matcher = SequenceMatcher(None, one, other, autojunk=False)
     if matcher.ratio() < ALIKE:
         return (), ()

@@ -28,7 +28,7 @@ _TO = ("to", "recipients", "recipient")
 _BODIES = ("body", "text", "message", "html", "content", "body_text", "body_html")
 _HEADS = ("from", "sender", *_TO, "cc", "bcc", "reply_to", "replyTo", "subject")
 
-MAX_LOOKED = 100_000
+MAX_LOOKED = 30_000
 """Characters of a text that are looked through for what it does."""
 MAX_EDITS = 50
 """Edits of one call that are drawn."""

@@ -11,6 +11,9 @@ from gateway.model.unseen import TAGGED, is_unseen, untagged
 _WORD = re.compile(r"[^\W_]+(?:[.\-_@][^\W_]+)*")
 """What is read as one: a name, a host, an address."""
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_UNPLAIN = re.compile(r"[^ -~\n]")
+
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that turn the direction of what stands around them."""
 
@@ -67,7 +70,8 @@ def _unnamed(char: str) -> str:
 
 
 def _acts(text: str, keep: str) -> bool:
-    return any(not char.isprintable() and char not in keep for char in text)
+    """Of ASCII alone."""
+    return any(found.group() not in keep for found in _CONTROL.finditer(text))
 
 
 def _hidden(text: str, keep: str) -> Iterator[Range]:
@@ -76,8 +80,9 @@ def _hidden(text: str, keep: str) -> Iterator[Range]:
         tagged.append(found.span())
         said = untagged(found.group())
         yield Range(*found.span(), "unseen", f"tag characters, which no font shows: `{said}`", f"[tags: {said}]")
-    for at, char in enumerate(text):
-        if char in keep or char == " " or (char.isascii() and char.isprintable()) or not is_unseen(char):
+    for found in _UNPLAIN.finditer(text):
+        at, char = found.start(), found.group()
+        if char in keep or not is_unseen(char):
             continue
         if not any(start <= at < end for start, end in tagged):
             style = "unseen turns" if char in _BIDI else "unseen"

@@ -97,12 +97,12 @@
   if (page === "inbox" && news && window.EventSource) {
     const known = new Set(JSON.parse(news.dataset.names));
     const bar = news.querySelector("a");
-    let stream;
+    let stream, base;
     const tell = (event) => {
       const said = JSON.parse(event.data);
-      const shown = Number(document.querySelector("[data-total]").dataset.total);
       const quiet = "quiet" in news.dataset;
-      const fresh = quiet ? said.total - shown : said.names.filter((name) => !known.has(name)).length;
+      base ??= said.total;
+      const fresh = quiet ? said.total - base : said.names.filter((name) => !known.has(name)).length;
       const gone = quiet ? 0 : [...known].filter((name) => !said.names.includes(name)).length;
       const words = [fresh > 0 ? `${fresh} new` : "", gone > 0 && said.total < 50 ? `${gone} answered` : ""].filter(Boolean).join(", ");
       bar.hidden = !words;
