@@ -12,9 +12,7 @@ from gateway.kernel.registry import Registered
 from gateway.kernel.risk import would
 from gateway.kernel.rules import Rules
 from gateway.kernel.status import Around, failures, held, status
-from gateway.model.canonical import digest
 from gateway.model.events import (
-    ApprovalRequested,
     AttemptQueried,
     AttemptResent,
     AttemptResumed,
@@ -25,7 +23,7 @@ from gateway.model.events import (
     Outcome,
     ReceiptRecorded,
 )
-from gateway.model.packet import Before, Change, Option, Packet, StageTold, Tried
+from gateway.model.packet import Option, Packet, Tried
 from gateway.model.record import Record
 from gateway.model.run import Approval, Attempt, AttemptState, Run
 
@@ -67,14 +65,14 @@ def of_run(asked: Asked) -> Packet:
         again = f"counterfoil run open --workflow {run.workflow}"
         options.append(Option(command=again, follows="a new run of the same workflow; what is unknown stays held"))
     return Packet(
-        **_common(asked),
+        **common(asked),
         about="run",
         question=_asks_of_run(run, waits=bool(asks)),
         options=tuple(options),
         person=bool(asks) or (run.stopped is not None and run.stopped.outcome is Outcome.HUMAN_ESCALATION),
         state=str(run.stopped.outcome) if run.stopped is not None else str(run.state),
         reason=run.stopped.reason if run.stopped is not None else "",
-        others=tuple(_others(run, None, None, None)),
+        others=tuple(others(run, None, None, None)),
     )
 
 
@@ -100,106 +98,25 @@ def of_attempt(asked: Asked, attempt: Attempt, action: Action) -> Packet:
     goes_on, person = _undoing(run, attempt) or _goes_on(attempt, action.known, asked.now)
     mine = [one for one in asked.records if getattr(one.event, "attempt", None) == attempt.id]
     return Packet(
-        **_common(asked),
-        **_action(intent.tool, intent.upstream, intent.transition, action),
+        **common(asked),
+        **proposed(intent.tool, intent.upstream, intent.transition, action),
         about="attempt",
         attempt=attempt.id,
         state=_state(run, attempt),
-        sent_at=_time(attempt.sent_at or attempt.at),
-        settles_at=_time(attempt.settles_at),
+        sent_at=moment(attempt.sent_at or attempt.at),
+        settles_at=moment(attempt.settles_at),
         consequence=_consequence(attempt, action.known),
         effect=str(intent.effect),
         undoes=intent.compensates,
         charge=intent.charge,
         tried=tuple(_tried(mine)),
-        others=tuple(_others(run, intent.transition, intent.tool, attempt.id)),
+        others=tuple(others(run, intent.transition, intent.tool, attempt.id)),
         waiting=sum(isinstance(one.event, Held) for one in mine),
         goes_on=goes_on,
         person=person,
         question=_asks_to_undo(run, attempt) or _asks_whether(attempt),
         options=_options(run, attempt, asked.now),
     )
-
-
-def of_approval(
-    asked: Asked,
-    approval: Approval,
-    event: ApprovalRequested,
-    action: Action,
-    earlier: Mapping[str, Any] | None = None,
-) -> Packet:
-    """The packet of a question to a person. `earlier` has the arguments of the question that it follows."""
-    run, state = asked.run, standing(asked.run, approval, asked.now)
-    effect = None if action.known is None else action.known.effect
-    by = f"by `{approval.by}`" if approval.by is not None else ""
-    said = [f"{approval.decision} {by}" + (f": {approval.reason}" if approval.reason else "")] if by else []
-    mine = [Tried(event=f"{run.id}#{approval.seq}", at=_time(approval.requested_at), says=one) for one in said]
-    return Packet(
-        **_common(asked),
-        **_action(event.tool, event.upstream, event.rule, action),
-        about="approval",
-        approval=approval.id,
-        state=state,
-        effect=None if effect is None else str(effect),
-        consequence=would(effect, action.known),
-        undoes=event.compensates,
-        reason=event.reason,
-        sent_at=_time(approval.requested_at),
-        expires_at=_time(approval.until),
-        action=approval.action,
-        **_terms(approval, event),
-        before=_before(asked, approval, earlier),
-        changes=tuple(_changes(earlier, action.arguments)) if earlier is not None else (),
-        tried=tuple(mine),
-        others=tuple(_others(run, event.rule, event.tool, None)),
-        person=state == "awaiting",
-        question=f"May `{event.tool}` be called once, with exactly these arguments?"
-        if state == "awaiting"
-        else f"Nothing any more: this question is {state}.",
-        options=_answers(approval, event) if state == "awaiting" else (),
-    )
-
-
-def _terms(approval: Approval, event: ApprovalRequested) -> dict[str, Any]:
-    left, stages = len(approval.agreed), []
-    for stage in approval.stages:
-        agreed = min(left, stage.quorum)
-        stages.append(StageTold(role=stage.role, quorum=stage.quorum, agreed=agreed))
-        left -= agreed
-    return {
-        "risk": approval.terms.risk,
-        "because": event.because,
-        "objects": event.objects or (),
-        "stages": tuple(stages),
-        "agreed": tuple(name for _, name in approval.agreed),
-        "seen": tuple(name for _, name in approval.seen),
-        "reasons": approval.terms.reasons,
-        "offer": approval.terms.reuse,
-        "granted": approval.granted,
-        "valid_s": approval.terms.valid_s,
-        "unchanged": tuple(name for name, _ in approval.state),
-        "holding": approval.holding,
-    }
-
-
-def _before(asked: Asked, approval: Approval, earlier: Mapping[str, Any] | None) -> Before | None:
-    found = asked.run.approvals.get(approval.follows or "")
-    if found is None:
-        return None
-    told = None if earlier is None else dict(earlier)
-    state = standing(asked.run, found, asked.now)
-    return Before(approval=found.id, state=state, by=found.by, said=found.reason, arguments=told)
-
-
-def _changes(was: Mapping[str, Any], now: Mapping[str, Any] | None) -> Iterator[Change]:
-    """The arguments that are others; by digest, for to Python 1, 1.0 and True are equal."""
-    for name in dict.fromkeys((*was, *(now or {}))):
-        if now is None or name not in now:
-            yield Change(argument=name, was=was[name], kind="gone")
-        elif name not in was:
-            yield Change(argument=name, now=now[name], kind="new")
-        elif digest(was[name], b"") != digest(now[name], b""):
-            yield Change(argument=name, was=was[name], now=now[name], kind="other")
 
 
 def standing(run: Run, approval: Approval, now: datetime) -> str:
@@ -218,7 +135,8 @@ def standing(run: Run, approval: Approval, now: datetime) -> str:
 # --- what every packet has --------------------------------------------------------------------------------------------
 
 
-def _common(asked: Asked) -> dict[str, Any]:
+def common(asked: Asked) -> dict[str, Any]:
+    """What is told of the run."""
     run, rules = asked.run, asked.rules
     told: dict[str, Any] = {
         "run": run.id,
@@ -246,7 +164,8 @@ def _common(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _action(tool: str, upstream: str | None, transition: str | None, action: Action) -> dict[str, Any]:
+def proposed(tool: str, upstream: str | None, transition: str | None, action: Action) -> dict[str, Any]:
+    """What is told of the action."""
     known = action.known
     return {
         "tool": tool,
@@ -258,7 +177,7 @@ def _action(tool: str, upstream: str | None, transition: str | None, action: Act
     }
 
 
-def _others(run: Run, transition: str | None, tool: str | None, but: str | None) -> Iterator[Tried]:
+def others(run: Run, transition: str | None, tool: str | None, but: str | None) -> Iterator[Tried]:
     """Other calls, the newest last: of a run all that were no plain reads, else those alike."""
     whole = tool is None
     alike = [
@@ -275,7 +194,7 @@ def _others(run: Run, transition: str | None, tool: str | None, but: str | None)
     ]
     for one in sorted(alike, key=lambda each: each.seq)[-MAX_OTHERS:]:
         yield Tried(
-            event=f"{run.id}#{one.seq}", at=_time(one.at), says=f"`{one.intent.tool}` ({one.id}) {_end(run, one)}"
+            event=f"{run.id}#{one.seq}", at=moment(one.at), says=f"`{one.intent.tool}` ({one.id}) {_end(run, one)}"
         )
 
 
@@ -289,7 +208,8 @@ def _end(run: Run, attempt: Attempt) -> str:
     return f"{said}{verdict}{undone}"
 
 
-def _time(at: datetime) -> str:
+def moment(at: datetime) -> str:
+    """As packets spell it."""
     return at.isoformat(timespec="seconds")
 
 
@@ -363,7 +283,7 @@ def _tried(records: Sequence[Record]) -> Iterator[Tried]:
                 says = "its answer was recorded" if record.event.source == "upstream" else record.event.reason or ""
             case _:
                 continue
-        yield Tried(event=record.id, at=_time(record.at), says=says)
+        yield Tried(event=record.id, at=moment(record.at), says=says)
 
 
 def _goes_on(attempt: Attempt, known: Registered | None, now: datetime) -> tuple[str, bool]:
@@ -392,7 +312,7 @@ def _again(attempt: Attempt, known: Registered) -> str:
     last = attempt.at + timedelta(seconds=(told.valid_s if told is not None else None) or 0.0)
     by_header = told is not None and told.key is not None and told.key.header is not None
     again = "it is sent again under its key" + (", if its server is reached over HTTP" if by_header else "")
-    return f"{again}, which the server knows until {_time(last)}"
+    return f"{again}, which the server knows until {moment(last)}"
 
 
 def _options(run: Run, attempt: Attempt, now: datetime) -> tuple[Option, ...]:
@@ -405,28 +325,9 @@ def _options(run: Run, attempt: Attempt, now: datetime) -> tuple[Option, ...]:
     happened = "it counts as done: whoever repeats the call is told so, and it is not sent again"
     refuted = "its charge is given back, and the call may be made again"
     if now < attempt.settles_at:
-        until = _time(attempt.settles_at)
+        until = moment(attempt.settles_at)
         refuted = f"not before {until}, for until then the server may still act on it; then {refuted}"
     return (
         Option(command=f"{settle} --happened --reason …", follows=happened),
         Option(command=f"{settle} --did-not-happen --reason …", follows=refuted),
-    )
-
-
-_RETURNED = "the agent is told which evidence is wanted, and may ask again once there is some"
-
-
-def _answers(approval: Approval, event: ApprovalRequested) -> tuple[Option, ...]:
-    waits = approval.waits_for
-    role = f" --role {waits[0].role}" if waits is not None and waits[0].role is not None else ""
-    left = approval.needed - len(approval.agreed)
-    more = f"; {left} different people must say so" if left > 1 else ""
-    undoes = event.compensates
-    yes = f"a gateway makes this call itself, to undo {undoes}" if undoes else "the agent may make this very call once"
-    no = f"{undoes} is not undone by itself: somebody must do it" if undoes else "the agent is told so, and why"
-    command = f"counterfoil approvals {{}} {approval.id}{role} --reason …"
-    return (
-        Option(command=command.format("approve"), follows=yes + more),
-        Option(command=command.format("reject"), follows=no),
-        Option(command=command.format("return"), follows=_RETURNED),
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from gateway.kernel import packet
 from gateway.kernel.claims import lives
+from gateway.kernel.question_packet import of_approval
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.registry import Registered, registered
 from gateway.kernel.rules import Rules
@@ -106,7 +107,7 @@ class Packets:
         told = await stored_in(self._ledger, event.arguments)
         before = asked.run.approvals.get(approval.follows or "")
         earlier = await stored_in(self._ledger, before.arguments) if before is not None else None
-        return packet.of_approval(asked, approval, event, packet.Action(known, told), earlier)
+        return of_approval(asked, approval, event, packet.Action(known, told), earlier)
 
     # --- what every packet needs ------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from gateway.outbound.oidc import Flow, OidcSettings, Provider
+from gateway.outbound.oidc.provider import DOWN_S
 from gateway.outbound.system_trust import system_trust
 from tests.console.ground import FOLLOWED, consoles
 from tests.console.provider import Asked, honest, query_of
@@ -183,11 +184,15 @@ async def test_a_provider_that_says_odd_things_of_itself_is_not_asked(
         assert why.replace("<code>", "").replace("</code>", "") in gone.text.replace("`", "")
 
 
-async def test_a_provider_that_is_down_is_asked_again_the_next_time(signing: SigningMaker) -> None:
+async def test_a_provider_that_is_down_is_asked_again_in_a_moment(signing: SigningMaker) -> None:
     async with signing() as it:
         it.openid.down = True
         assert (await it.console.browser().get("/console/login")).status_code == 502
         it.openid.down = False
+        soon = await it.console.browser().get("/console/login")
+        assert (soon.status_code, "could not be reached a moment ago" in soon.text) == (502, True)
+        it.console.clock.tell(DOWN_S)
+        it.openid.now += DOWN_S
         browser, _ = await it.signed_in()
         assert await browser.who() is not None
 

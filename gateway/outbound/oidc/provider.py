@@ -6,6 +6,7 @@ anew once, and not again within a minute: who sends forged tokens does not have 
 
 import asyncio
 import ipaddress
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ TIMEOUT_S = 10.0
 MAX_BODY = 512 * 1024
 KEPT_S = 3600.0
 """How long endpoints and keys are taken to be the same."""
+DOWN_S = 5.0
+"""For how long one that could not be asked is not asked again: whoever opens our page of signing in has us ask."""
 ANEW_S = 60.0
 """Between two times that keys are asked for because one is not known."""
 
@@ -51,6 +54,7 @@ class Provider:
     def __init__(self, told: OidcSettings, monotonic: Callable[[], float]) -> None:
         self.told = told
         self._monotonic = monotonic
+        self._down_until = -math.inf
         self._endpoints: tuple[float, Endpoints] | None = None
         self._keys: tuple[float, Mapping[str | None, jwt.PyJWK]] | None = None
         self._lock = asyncio.Lock()
@@ -106,10 +110,13 @@ class Provider:
     async def _found(self) -> Endpoints:
         now = self._monotonic()
         if self._endpoints is None or now - self._endpoints[0] >= KEPT_S:
-            status, said = await _ask("GET", f"{self.told.issuer.rstrip('/')}{_DISCOVERY}")
-            if status != 200:  # noqa: PLR2004 - OK
-                raise Unreachable("the provider does not say where its endpoints are")
-            self._endpoints = now, _endpoints(said, self.told.issuer)
+            if now < self._down_until:
+                raise Unreachable("the provider could not be reached a moment ago")
+            try:
+                self._endpoints = now, await _discovered(self.told.issuer)
+            except Unreachable:
+                self._down_until = self._monotonic() + DOWN_S
+                raise
         return self._endpoints[1]
 
     async def _asked_keys(self) -> Mapping[str | None, jwt.PyJWK]:
@@ -123,6 +130,13 @@ class Provider:
             if key is not None:
                 found[key.key_id] = key
         return found
+
+
+async def _discovered(issuer: str) -> Endpoints:
+    status, said = await _ask("GET", f"{issuer.rstrip('/')}{_DISCOVERY}")
+    if status != 200:  # noqa: PLR2004 - OK
+        raise Unreachable("the provider does not say where its endpoints are")
+    return _endpoints(said, issuer)
 
 
 def _public(told: Any) -> jwt.PyJWK | None:
