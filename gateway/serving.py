@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from typing import NamedTuple
 
 import uvicorn
 from starlette.applications import Starlette
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.app import MAKE_ID, Gateway
 from gateway.inbound.console import Access, console_app, is_console
+from gateway.inbound.console.pages import Live
 from gateway.inbound.console.pages import pages as pages_of
 from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
@@ -88,7 +90,8 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         pages={"/healthz": pages, "/readyz": pages},
         idle_s=gateway.session_idle_s,
     )
-    front = door if gateway.reviewing is None else _beside(door, _console(gateway, gateway.reviewing))
+    console = None if gateway.reviewing is None else _console(gateway, gateway.reviewing)
+    front = door if console is None else _beside(door, console.app)
     server = _Server(server_config(front, timeout_graceful_shutdown=GRACE_S))
     async with door.running():
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
@@ -97,11 +100,21 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         finally:
             relay.close()
             door.close()
+            if console is not None:
+                console.live.close()
             server.should_exit = True  # uvicorn closes its connections only on its own way out
             await serving
 
 
-def _console(gateway: Gateway, reviewing: Reviewing) -> ASGIApp:
+class _Console(NamedTuple):
+    """What reviewers come to."""
+
+    app: ASGIApp
+    live: Live
+    """Its open streams."""
+
+
+def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
     told, ledger = reviewing.settings, gateway.book.ledger
     access = Access(
         keys=reviewing.keys,
@@ -114,8 +127,9 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> ASGIApp:
         oidc=_flow(reviewing, gateway.book.clock.monotonic),
         revoked=told.revoked,
     )
-    shown = pages_of(gateway.desk, gateway.book, gateway.catalogue, gateway.ready)
-    return console_app(gateway.desk, access, pages=shown, api=())
+    live = Live(gateway.desk)
+    shown = pages_of(gateway.desk, gateway.book, gateway.catalogue, gateway.ready, live)
+    return _Console(console_app(gateway.desk, access, pages=shown, api=()), live)
 
 
 def _flow(reviewing: Reviewing, monotonic: Callable[[], float]) -> Flow | None:

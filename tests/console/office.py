@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from gateway.inbound.console import Access, Keys, Links, console_app
-from gateway.inbound.console.pages import pages
+from gateway.inbound.console.pages import Live, pages
 from gateway.model.review import Reviewer
 from gateway.model.tool import Silence
 from gateway.runtime.desk import Desk
@@ -75,6 +75,7 @@ class Office:
     desk: Desk
     app: ASGIApp
     url: str
+    live: Live
     asked: dict[str, str] = field(default_factory=dict)
     """By tool, the first question about it."""
 
@@ -160,8 +161,9 @@ async def office(url: str = "http://127.0.0.1:8321", ledger: Any = None, **field
     async with house(ledger, upstreams=upstreams, **{**POLICY, **fields}) as it:
         desk = Desk(it.book)
         access = Access(keys=KEYS, now=it.clock.now, once=it.ledger.once, said=it.ledger.said, url=url)
-        app = console_app(desk, access, pages=pages(desk, it.book, it.upstreams, ready), api=())
-        yield Office(it, desk, app, url)
+        live = Live(desk)
+        app = console_app(desk, access, pages=pages(desk, it.book, it.upstreams, ready, live), api=())
+        yield Office(it, desk, app, url, live)
 
 
 async def fill(at: Office) -> None:
@@ -191,6 +193,7 @@ async def served(**fields: Any) -> AsyncIterator[Office]:
             try:
                 yield at
             finally:
+                at.live.close()
                 server.should_exit = True
                 await asyncio.wait_for(serving, 10)
                 ticking.cancel()

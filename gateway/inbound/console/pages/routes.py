@@ -47,11 +47,10 @@ _ANSWERS: Sequence[tuple[str, Page]] = (
 
 
 def pages(
-    desk: Desk, book: Book, upstreams: Upstreams, ready: Callable[[], tuple[bool, Mapping[str, Any]]]
+    desk: Desk, book: Book, upstreams: Upstreams, ready: Callable[[], tuple[bool, Mapping[str, Any]]], live: Live
 ) -> Sequence[BaseRoute]:
-    """All pages, for `console_app`; `ready` as `/readyz` tells it."""
+    """All pages, for `console_app`; `ready` as `/readyz` tells it. Whoever stops the server closes `live` first."""
     site = Site(desk, book, upstreams, ready)
-    live = Live(site)
     return [
         *(_route(site, path, page, "GET") for path, page in _LOOKS),
         *(_route(site, path, page, "POST") for path, page in _ANSWERS),
