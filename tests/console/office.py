@@ -145,7 +145,12 @@ def ready() -> tuple[bool, Mapping[str, Any]]:
         "unsettled": {"unknown": 1},
         "checkpoints": {"trouble": None},
         "upstreams": {
-            "shop": {"state": "healthy", "tools": 7, "protocol_version": "2026-07-28", "troubles": []},
+            "shop": {
+                "state": "healthy",
+                "tools": 7,
+                "server": {"name": "shop", "version": "2"},
+                "troubles": [],
+            },
             "db": {"state": "down", "reason": "it refuses connections", "troubles": ["it asks again"]},
         },
         "policies": {"state": "loaded"},

@@ -376,7 +376,9 @@ async def test_tools_policies_accounts_and_health_are_told() -> None:
         drawn = await visitor.get(f"/policies/{digest}/diagram.svg")
         assert drawn.headers["content-type"] == "image/svg+xml"
         assert "of 20 calls" in await visitor.read("/accounts")
-        assert "it refuses connections" in await visitor.read("/health")
+        health = await visitor.read("/health")
+        assert "it refuses connections" in health
+        assert "name shop, version 2" in health
         assert (await visitor.get("/policies/c1:0")).status_code == 404
         assert (await visitor.get("/registry?workflow=none")).status_code == 404
 

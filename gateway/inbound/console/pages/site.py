@@ -102,6 +102,7 @@ def environment() -> Environment:
         letters=lambda text: shown(str(text)),
         words=words,
         json=spelled,
+        plain=plain,
         exact=lambda text: shown(str(text), strict=True),
         ago=ago,
         counted=counted,
@@ -141,6 +142,19 @@ def words(text: object) -> Markup:
 def spelled(value: object, indent: int | None = None) -> str:
     """A value as JSON, letter by letter as it is."""
     return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+
+
+def plain(value: object) -> str:
+    """A value of `/readyz` in words."""
+    match value:
+        case None | [] | () | "":
+            return "none"
+        case Mapping():
+            return ", ".join(f"{name} {plain(one)}" for name, one in value.items()) or "none"
+        case list() | tuple():
+            return "; ".join(map(plain, value))
+        case _:
+            return str(value)
 
 
 def _title(says: str) -> Markup:
