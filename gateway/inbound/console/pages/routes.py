@@ -12,7 +12,7 @@ from gateway.inbound.console.pages.inbox import inbox
 from gateway.inbound.console.pages.live import Live
 from gateway.inbound.console.pages.packets import packet, value
 from gateway.inbound.console.pages.site import Site
-from gateway.inbound.console.pages.static import static
+from gateway.inbound.console.pages.statics import static
 from gateway.ports import Upstreams
 from gateway.runtime.book import Book
 from gateway.runtime.desk import Desk

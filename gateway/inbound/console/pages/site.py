@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from gateway.inbound.console.pages.static import VERSION
+from gateway.inbound.console.pages.statics import VERSION
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.shown.layers import Piece
 from gateway.inbound.console.shown.letters import shown
