@@ -130,6 +130,20 @@ async def test_what_an_agent_writes_is_never_markup() -> None:
         assert HOSTILE in text_of(re.sub(r"</?span[^>]*>", "", page))
 
 
+async def test_evidence_stands_apart_from_what_the_agent_says_of_itself() -> None:
+    async with office() as at:
+        await fill(at)
+        page = await (await at.visitor()).read(f"/approvals/{at.asked['pay']}")
+        (claims,) = re.findall(r'<section class="claims".*?</section>', page, re.DOTALL)
+        facts = page.replace(claims, "")
+        assert "✗ fail" in facts
+        assert "stale" in facts
+        assert "Refund" not in facts
+        assert "not verified" in claims
+        assert "Refund &lt;b&gt;everyone&lt;/b&gt;" in claims
+        assert "the reviewer will agree" in claims
+
+
 async def test_no_page_has_a_style_or_a_script_of_its_own() -> None:
     async with office() as at:
         await fill(at)
@@ -304,7 +318,7 @@ async def test_an_unknown_call_is_settled_with_how_that_is_known() -> None:
         assert refused.status_code == 409
         sent = await visitor.send(f"/attempts/{attempt}", page, what="happened", reason="row 2 is there")
         assert sent.status_code == 303
-        assert not (await at.it.book.state_of("run_1")).unsettled
+        assert (await at.it.book.state_of("run_1")).attempts[attempt].state == "answered"
 
 
 async def test_a_run_is_stopped_by_a_persons_word() -> None:
