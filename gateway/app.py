@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 from gateway.inbound.mcp import IDLE_S
@@ -19,6 +20,7 @@ from gateway.outbound.ids import id_maker
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.postgres.address import is_postgres, shown
 from gateway.outbound.looks import Place, PlacedLooks, misplaced
+from gateway.outbound.notices import Channel, installed, notifier_of
 from gateway.outbound.policy_files import load_policy, starter_policy
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
@@ -26,8 +28,10 @@ from gateway.outbound.watched import Watched
 from gateway.ports import Clock, Ledger
 from gateway.reload import Reload, Source, default_of, first, load_from
 from gateway.reviewing import Reviewing
+from gateway.runtime.announce import Announcer, LinkFor
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
+from gateway.runtime.channels import Line
 from gateway.runtime.desk import Desk
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, Trouble, condition_trouble, keyless, surprises, unfit
@@ -86,6 +90,10 @@ class Plan:
     """How the ledger's checkpoints are made."""
     places: Mapping[str, Place] = field(default_factory=dict)
     """Where verifiers look, by name."""
+    channels: Sequence[Channel] = ()
+    """By which people are told that something waits for them."""
+    link_for: LinkFor = lambda _reviewer, _asked: None
+    """Where people answer; nothing where there is no console."""
     reviewing: Reviewing | None = None
     """None where nobody reviews over HTTP."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
@@ -95,7 +103,7 @@ class Plan:
 def plan_of(settings: Settings) -> Plan:
     """What `gateway.yaml` describes.
 
-    Raises: ValueError for policies that cannot be used, or none to choose.
+    Raises: ValueError for policies that cannot be used, or none to choose, and for what is not installed.
     """
     source: Source | None = None
     if settings.policies is not None:
@@ -112,9 +120,10 @@ def plan_of(settings: Settings) -> Plan:
         source=source,
         prefix=True,
         sealing=settings.sealing,
-        options=_options(settings.patience),
+        options=_options(settings.patience, settings.hold_s),
         session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
         places=settings.places,
+        channels=installed(settings.channels),
     )
 
 
@@ -142,10 +151,12 @@ def specs_of(settings: Settings) -> list[Spec]:
     return [_spec(upstream) for upstream in settings.upstreams]
 
 
-def _options(told: ClientPatience) -> Options:
+def _options(told: ClientPatience, hold_s: float | None) -> Options:
     options = Options(owner=MAKE_ID("gw"))
     default_s = options.patience_s if told.default_s is None else told.default_s
-    return replace(options, patience_s=default_s, patience_by_client={**options.patience_by_client, **told.clients})
+    hold_s = options.hold_s if hold_s is None else hold_s
+    by_client = {**options.patience_by_client, **told.clients}
+    return replace(options, patience_s=default_s, patience_by_client=by_client, hold_s=hold_s)
 
 
 def _spec(upstream: Upstream) -> Spec:
@@ -186,6 +197,7 @@ class Gateway:
     sealer: Sealer
     desk: Desk
     """The people's side."""
+    announcer: Announcer
     clock_ahead_s: float = 0.0
     """How far the ledger's time was before its clock at the start."""
     signed: bool = False
@@ -217,6 +229,7 @@ class Gateway:
             else:
                 lines.append(f"upstream {name} cannot be used: {health['reason']}")
             lines += [f"upstream {name}: {trouble}" for trouble in health["troubles"]]
+        lines += [f"channel {name} cannot be used: {trouble}" for name, trouble in self.announcer.unusable()]
         rules = [self.book.policies.current(workflow) for workflow in self.book.policies.in_force()]
         return [*lines, *(f"policy {one.policy.workflow}: {line}" for one in rules for line in broken_promises(one))]
 
@@ -254,6 +267,7 @@ class Gateway:
             "checkpoints": {"trouble": self.sealer.trouble},
             "upstreams": dict(health),
             "policies": self.reload.state(),
+            "notices": self.announcer.state(),
         }
         served = any(one["state"] == "healthy" for one in health.values())
         return served and self.book.health.trouble is None, said
@@ -311,6 +325,8 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     recovery = Recovery(book, engine, catalogue)
     sealer = Sealer(ledger, clock, plan.sealing)
     desk = Desk(book)
+    lines = [Line(one.name, one.audience, notifier_of(one, plan.clock.now)) for one in plan.channels]
+    announcer = Announcer(book, lines, plan.link_for, SystemRandom().random, recovery.is_for_people)
     keepers = [
         asyncio.ensure_future(kept("the ledger's clock", partial(clock.keep, ledger), clock)),
         asyncio.ensure_future(kept("sealing", sealer.keep, clock)),
@@ -320,6 +336,8 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
         asyncio.ensure_future(kept("questions that nobody answers", desk.keep, clock)),
         asyncio.ensure_future(kept("looking after the ledger", partial(book.health.keep, ledger), clock)),
     ]
+    if lines:
+        keepers.append(asyncio.ensure_future(kept("telling people", announcer.keep, clock)))
     try:
         signed = plan.sealing.key is not None
         yield Gateway(
@@ -332,6 +350,7 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
             recovery,
             sealer,
             desk,
+            announcer,
             clock_ahead_s=clock.ahead_s,
             signed=signed,
         )

@@ -5,9 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.inbound.console import Keys, Links
+from gateway.model.events import Who
+from gateway.model.review import Reviewer
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.console_entries import unfit_url
 from gateway.outbound.key_file import run_key
+from gateway.runtime.announce import LinkFor
+from gateway.runtime.matters import Matter
+from gateway.runtime.wording import console_links
 from gateway.settings import ConsoleSettings, Listen, default_ledger_path, load_settings
 
 
@@ -23,6 +28,18 @@ class Reviewing:
     def links(self, now: Callable[[], float]) -> Links:
         """Makes links for them."""
         return Links(self.keys, self.url, now)
+
+    def link_for(self, now: Callable[[], float]) -> LinkFor:
+        """Makes links for messages: to where a question is shown, and with a ticket for whom a channel names."""
+        plain, links = console_links(self.url), self.links(now)
+
+        def made(reader: Who | None, asked: Matter) -> str:
+            if reader is None or asked.about != "approval" or asked.state != "open" or asked.expires_at is None:
+                return plain(reader, asked)
+            by = Reviewer(reader.tenant, reader.id, frozenset(reader.roles), via="link")
+            return links.link_for(by, asked.name, lives_s=asked.expires_at.timestamp() - now())
+
+        return made
 
 
 def run_key_of(config: Path | None) -> bytes:

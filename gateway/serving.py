@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from typing import NamedTuple
 
@@ -16,6 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.app import MAKE_ID, Gateway
 from gateway.inbound.console import Access, console_app, is_console
+from gateway.inbound.console.api import Changes, api_routes
+from gateway.inbound.console.operator import Operator
 from gateway.inbound.console.pages import Live
 from gateway.inbound.console.pages import pages as pages_of
 from gateway.inbound.console.paths import CALLBACK, ROOT
@@ -27,6 +29,8 @@ from gateway.runtime import trace
 
 GRACE_S = 1
 """How long open streams may delay the end of the HTTP front; calls under way are the engine's to wait for."""
+LET_GO_S = 0.2
+"""How long the answers may take that calls get which waited for a person."""
 
 
 @contextmanager
@@ -93,15 +97,16 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
     console = None if gateway.reviewing is None else _console(gateway, gateway.reviewing)
     front = door if console is None else _beside(door, console.app)
     server = _Server(server_config(front, timeout_graceful_shutdown=GRACE_S))
-    async with door.running():
+    async with door.running(), nullcontext() if console is None else console.operator.running():
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:
             await asyncio.shield(serving)
         finally:
+            await _let_go(relay)
             relay.close()
             door.close()
             if console is not None:
-                console.live.close()
+                console.close()
             server.should_exit = True  # uvicorn closes its connections only on its own way out
             await serving
 
@@ -110,8 +115,15 @@ class _Console(NamedTuple):
     """What reviewers come to."""
 
     app: ASGIApp
+    operator: Operator
+    changes: Changes
     live: Live
-    """Its open streams."""
+
+    def close(self) -> None:
+        """Sessions and open streams end at once."""
+        self.operator.close()
+        self.changes.close()
+        self.live.close()
 
 
 def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
@@ -127,9 +139,13 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
         oidc=_flow(reviewing, gateway.book.clock.monotonic),
         revoked=told.revoked,
     )
-    live = Live(gateway.desk)
-    shown = pages_of(gateway.desk, gateway.book, gateway.catalogue, gateway.ready, live)
-    return _Console(console_app(gateway.desk, access, pages=shown, api=()), live)
+    desk, book, ours = gateway.desk, gateway.book, version("counterfoil")
+    operator = Operator(desk, book, url=reviewing.url, state_key=reviewing.keys.rounds, version=ours)
+    changes = Changes(desk, book.clock.monotonic)
+    api = (*api_routes(desk, book, changes, version=ours), *operator.routes())
+    live = Live(desk)
+    shown = pages_of(desk, book, gateway.catalogue, gateway.ready, live)
+    return _Console(console_app(desk, access, pages=shown, api=api), operator, changes, live)
 
 
 def _flow(reviewing: Reviewing, monotonic: Callable[[], float]) -> Flow | None:
@@ -145,6 +161,14 @@ def _beside(door: ASGIApp, console: ASGIApp) -> ASGIApp:
         await (console if reviews else door)(scope, receive, send)
 
     return front
+
+
+async def _let_go(relay: Relay) -> None:
+    """Calls that wait for a person were answered, if their clients read."""
+    held = relay.holding
+    relay.release()
+    if held:
+        await asyncio.sleep(LET_GO_S)
 
 
 class _Server(uvicorn.Server):

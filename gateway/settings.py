@@ -6,12 +6,10 @@ never shown: not in messages, which speak of the file as it is written, and not 
 
 import ipaddress
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
 
@@ -21,12 +19,14 @@ from gateway.outbound.console_entries import EXPANDED as CONSOLE_EXPANDED
 from gateway.outbound.console_entries import ConsoleEntry, console_problems, unfit_console
 from gateway.outbound.console_entries import ConsoleSettings as ConsoleSettings
 from gateway.outbound.file_models import read_as
+from gateway.outbound.fitting import MEMORY, SQLITE, unfit
 from gateway.outbound.head_file import HeadFile
-from gateway.outbound.ledger.postgres.address import is_postgres, parse
+from gateway.outbound.ledger.postgres.address import is_postgres
 from gateway.outbound.looks.places import Place as LookPlace
+from gateway.outbound.notices import entries as notices
 from gateway.outbound.place_entries import EXPANDED, PlaceEntry, place_problems, unfit_place
 from gateway.outbound.references import BadReference, expand
-from gateway.outbound.seal_keys import BadKey, seal_key, signed_by
+from gateway.outbound.seal_keys import seal_key, signed_by
 from gateway.outbound.server_entries import (
     ADDRESSES,
     SSE_TYPES,
@@ -40,8 +40,6 @@ from gateway.outbound.yaml_files import Document, Problem, Problems, read
 from gateway.runtime.sealing import EVERY_S, UNSIGNED, Sealing
 
 DEFAULT_PORT = 8321
-MIN_KEY_LENGTH = 32
-"""Characters of the key that signs run tokens [RFC 7518, 3.2: no shorter than the hash]."""
 
 
 class SettingsProblems(Problems):
@@ -131,8 +129,12 @@ class Settings:
     """How the ledger's checkpoints are made."""
     places: Mapping[str, LookPlace] = field(default_factory=dict)
     """Where verifiers look, by name."""
+    channels: tuple[notices.Channel, ...] = ()
+    """By which people are told that something waits for them."""
     console: ConsoleSettings = field(default_factory=ConsoleSettings)
     """How reviewers come in."""
+    hold_s: float | None = None
+    """How long a call that waits for a person is kept with its client; None: as is usual."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -178,6 +180,10 @@ class _Patience(FilePart):
     clients: dict[str, Annotated[float, Field(gt=0, le=86_400)]] = Field(default={})
 
 
+class _Approvals(FilePart):
+    hold_s: float | None = Field(default=None, ge=0, le=600)
+
+
 class _Sessions(FilePart):
     idle_s: float | None = Field(default=None, gt=0, le=86_400)
 
@@ -200,14 +206,16 @@ class _File(FilePart):
     run_tokens: _RunTokens | None = None
     seal: _Seal | None = None
     patience: _Patience = _Patience()
+    approvals: _Approvals = _Approvals()
     sessions: _Sessions = _Sessions()
     upstreams: dict[str, UpstreamEntry] = Field(default={})
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
     places: dict[str, PlaceEntry] = Field(default={})
+    notify: tuple[notices.NotifyEntry, ...] = ()
     console: ConsoleEntry = ConsoleEntry()
 
 
-_PATTERNS = {NAME_PATTERN: "a workflow's name"}
+_PATTERNS = {NAME_PATTERN: "a workflow's name", **notices.PATTERNS}
 
 _EXPANDED: tuple[Place, ...] = (("ledger",), ("policies",), ("run_tokens", "key"), ("seal", "key"), ("seal", "head"))
 _EXPANDED_IN_ENTRY: tuple[Place, ...] = (
@@ -233,13 +241,13 @@ class _Reading:
         if isinstance(document.value, Mapping):
             self._expand()
             self.problems += [*entry_problems(document), *place_problems(document), *console_problems(document)]
-            self.problems += self._wrong()
+            self.problems += [*notices.notify_problems(document), *self._wrong()]
 
     def _expand(self) -> None:
         entries = [(*place, *step) for place, _ in in_use(self._document) for step in _EXPANDED_IN_ENTRY]
         found = [
             one
-            for pattern in [*_EXPANDED, *EXPANDED, *CONSOLE_EXPANDED, *entries]
+            for pattern in [*_EXPANDED, *EXPANDED, *CONSOLE_EXPANDED, *notices.EXPANDED, *entries]
             for one in texts(self._document.value, pattern)
         ]
         for place, text in found:
@@ -255,7 +263,8 @@ class _Reading:
             if not is_loopback(host):
                 yield self._document.problem(place, NOT_LOOPBACK.format(host[:64]))
         for place, text in self._texts.items():
-            message = _unfit(place, text) or unfit_place(place, text, self._folder) or unfit_console(place, text)
+            message = unfit(place, text) or unfit_place(place, text, self._folder)
+            message = message or unfit_console(place, text) or notices.unfit_notify(place, text)
             if message is not None:
                 yield self._document.problem(place, message)
 
@@ -272,11 +281,16 @@ class _Reading:
             upstreams=tuple(self._upstreams(said)),
             sealing=self._sealing(said.seal) if said.seal is not None else UNSIGNED,
             places={name: self._place(name, entry) for name, entry in said.places.items()},
+            channels=tuple(self._channel(at, entry) for at, entry in enumerate(said.notify)),
             console=said.console.settings(lambda *keys: self._texts["console", *keys]),
+            hold_s=said.approvals.hold_s,
         )
 
     def _place(self, name: str, entry: PlaceEntry) -> LookPlace:
         return entry.place(name, lambda *keys: self._texts["places", name, *keys], self._folder)
+
+    def _channel(self, at: int, entry: notices.NotifyEntry) -> notices.Channel:
+        return entry.channel(lambda key: self._texts["notify", at, key])
 
     def _sealing(self, said: _Seal) -> Sealing:
         return Sealing(
@@ -329,61 +343,6 @@ def is_loopback(host: str) -> bool:
     """Whether only this machine can reach it; a name other than `localhost` may mean anything."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-SQLITE = "sqlite:///"
-MEMORY = "memory:"
-
-
-def _unfit(place: Place, text: str) -> str | None:
-    """Why the value cannot be used, or None. Says nothing of the value itself."""
-    if "\0" in text:
-        return "the value holds a NUL character"
-    match place:
-        case ("ledger",):
-            return _unfit_ledger(text)
-        case ("run_tokens", "key") if len(text) < MIN_KEY_LENGTH:
-            return f"a key of at least {MIN_KEY_LENGTH} characters is wanted, and this one has {len(text)}"
-        case ("seal", "key"):
-            return _unfit_seal_key(text)
-        case ("seal", "head"):
-            return None if text else "the path names no file"
-        case (_, _, "headers", _) if not text.isprintable():
-            return "a header's value is one line, without control characters"
-        case (section, _, key) if key in ADDRESSES and section != "places":
-            return None if _is_address(text) else "an address that begins with `http://` or `https://` is wanted"
-        case _:
-            return None
-
-
-def _unfit_ledger(text: str) -> str | None:
-    if is_postgres(text):
-        try:
-            parse(text)
-        except ValueError as error:
-            return str(error)
-        return None
-    if text != MEMORY and not text.startswith(SQLITE) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text):
-        return "a ledger is `sqlite:///relative.db`, `sqlite:////absolute/path.db` or `postgresql://user@host:5432/database`"
-    if text != text.strip() or "://" in text.removeprefix("sqlite://"):
-        return "a ledger's address has no spaces around it and no second `://` in it"
-    return None if text.removeprefix(SQLITE) else "the address names no file"
-
-
-def _unfit_seal_key(text: str) -> str | None:
-    try:
-        _ = seal_key(text)
-    except BadKey as error:
-        return f"{error}; `counterfoil keygen` makes one"
-    return None
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parsed = urlsplit(text)
-        return parsed.scheme in {"http", "https"} and bool(parsed.hostname) and (parsed.port or 1) > 0
     except ValueError:
         return False
 

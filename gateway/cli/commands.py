@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli import approvals, reviewers, tokens
+from gateway.cli import approvals, notify, reviewers, tokens
 from gateway.cli.check import check
 from gateway.cli.console import console
 from gateway.cli.demo import demo
@@ -20,6 +20,7 @@ from gateway.cli.pin import pin
 from gateway.cli.reconcile import reconcile
 from gateway.cli.registry import registry
 from gateway.cli.resolve import resolve
+from gateway.cli.reviews import reviews
 from gateway.cli.runs import runs, show
 from gateway.cli.schema import schema
 from gateway.cli.snippet import snippet_
@@ -61,10 +62,12 @@ app.command()(show)
 app.command()(packet)
 app.command()(reconcile)
 app.command()(resolve)
+app.command()(reviews)
 app.command()(verify)
 app.command()(keygen)
 app.command()(schema)
 app.command()(console)
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(notify.app, name="notify")
 app.add_typer(reviewers.app, name="reviewer")
 app.add_typer(tokens.app, name="run")

@@ -59,6 +59,10 @@ def wrap(
         float | None,
         typer.Option(metavar="SECONDS", min=0.1, help="Answer `in_flight` after so long, whoever the client is."),
     ] = None,
+    hold: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, max=600, help="Keep a call that waits for a person so long; 0: not."),
+    ] = None,
 ) -> None:
     """Put a gateway in front of one MCP server. Its tools keep their names."""
     from gateway.app import Plan  # noqa: PLC0415 - brings `mcp`, which costs a second
@@ -77,6 +81,8 @@ def wrap(
     )
     if patience is not None:
         plan = replace(plan, options=replace(plan.options, patience_s=patience, patience_by_client={}))
+    if hold is not None:
+        plan = replace(plan, options=replace(plan.options, hold_s=hold))
     if listen is None:
         _run(replace(plan, sole=True), _over_stdio)
         return
@@ -113,7 +119,9 @@ def serve(
         return
     listening = _listen(settings.listen.host, settings.listen.port)
     reviewing = _reviewing(settings.console, key, listening)
-    _run(replace(plan, reviewing=reviewing), partial(_over_http, listening=listening, key=key))
+    if reviewing is not None:
+        plan = replace(plan, reviewing=reviewing, link_for=reviewing.link_for(plan.clock.now))
+    _run(plan, partial(_over_http, listening=listening, key=key))
 
 
 async def _over_stdio(gateway: "Gateway") -> None:

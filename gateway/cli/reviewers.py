@@ -29,6 +29,10 @@ def token(
     tenant: Annotated[str, typer.Option(help="Their tenant, and all that they see.")] = "local",
     role: Annotated[list[str] | None, typer.Option(help="A role that they have; may be repeated.")] = None,
     everywhere: Annotated[bool, typer.Option("--everywhere", help="They see all tenants.")] = False,
+    unattended: Annotated[
+        bool,
+        typer.Option("--unattended", help="Decisions by MCP are taken without asking a person. For your own programs."),
+    ] = False,
     lives: Annotated[
         str, typer.Option("--for", metavar="TIME", help="How long it is good for: 30d, 12h, 45m.")
     ] = "30d",
@@ -44,7 +48,7 @@ def token(
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     by = Reviewer(tenant=tenant, id=name, roles=frozenset(role or ()), via="token", everywhere=everywhere)
-    text, made = mint(keys.tokens, "reviewer", by, now=time.time(), lives_s=lives_s)
+    text, made = mint(keys.tokens, "reviewer", by, now=time.time(), lives_s=lives_s, unattended=unattended)
     until = datetime.fromtimestamp(made.expires_at, UTC).isoformat(timespec="seconds")
     typer.echo(f"for {by.id} until {until}; `console: {{revoked: [{made.id}]}}` in gateway.yaml revokes it", err=True)
     typer.echo(text)

@@ -218,15 +218,15 @@ def acknowledged(run: Run, by: Who, reason: str) -> EscalationAcknowledged:
 
 
 def withdrawn(run: Run, approval_id: str, by: Who, reason: str, now: datetime) -> ApprovalWithdrawn:
-    """Whoever asked takes the question back.
+    """Whoever asked takes the question back, or a yes to it by which calls may still be made.
 
     Raises: Refused.
     """
     approval, owner = run.approvals.get(approval_id), run.principal
     if approval is None or owner is None or (owner.tenant, owner.id) != (by.tenant, by.id):
         raise Refused("unknown", f"`{by.id}` has asked no question `{approval_id[:64]}`")
-    if not pending(approval, now) or run.stopped is not None:
-        raise Refused("decided", f"approval `{approval_id}` does not wait for an answer any more")
+    if not (pending(approval, now) or approval.usable(now)) or run.stopped is not None:
+        raise Refused("decided", f"approval `{approval_id}` is over: nothing waits for it, and no call is made by it")
     return ApprovalWithdrawn(approval=approval_id, by=by, reason=reason)
 
 

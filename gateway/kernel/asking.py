@@ -139,8 +139,9 @@ def _seen(run: Run, event: ApprovalSeen) -> Run:
 
 
 def _closed(run: Run, record: Record, event: ApprovalWithdrawn | ApprovalExpired) -> Run:
-    """After the question was taken back, or its time ran out."""
-    approval = _awaited(run, event.approval)
+    """After the question, or an unused yes to it, was taken back; or after its time ran out."""
+    unused = run.approvals.get(event.approval) if isinstance(event, ApprovalWithdrawn) else None
+    approval = unused if unused is not None and unused.decision == "approved" else _awaited(run, event.approval)
     over = replace(approval, decision="expired", decided_at=record.at, decided_seq=record.seq)
     if isinstance(event, ApprovalWithdrawn):
         over = replace(over, decision="withdrawn", by=event.by.id, reason=event.reason)

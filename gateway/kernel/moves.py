@@ -43,6 +43,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "note.recorded": RunState.RUNNING,
         "finish.claimed": RunState.RUNNING,
         "finish.refused": RunState.RUNNING,
+        "notice.sent": RunState.RUNNING,
         "run.stopped": RunState.STOPPED,
     },
     # A stopped run stays stopped: nothing new is asked, intended or moved, but what was under way is settled.
@@ -52,6 +53,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "proposal.held": RunState.STOPPED,
         **dict.fromkeys(_SETTLING, RunState.STOPPED),
         "escalation.acknowledged": RunState.STOPPED,
+        "notice.sent": RunState.STOPPED,
     },
 }
 """Run state, kind of event -> run state."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.kernel.approve import pending
 from gateway.kernel.left import charged
+from gateway.kernel.owing import is_set_aside
 from gateway.kernel.recover import honours_key, key_lives, query_of
 from gateway.kernel.registry import Registered
 from gateway.kernel.risk import would
@@ -25,7 +26,7 @@ from gateway.model.events import (
 )
 from gateway.model.packet import Option, Packet, Tried
 from gateway.model.record import Record
-from gateway.model.run import Approval, Attempt, AttemptState, Run
+from gateway.model.run import Approval, Attempt, AttemptState, Run, RunState
 
 MAX_OTHERS = 10
 """Other calls that are told of, the newest."""
@@ -321,13 +322,15 @@ def _options(run: Run, attempt: Attempt, now: datetime) -> tuple[Option, ...]:
         return (Option(command=f"counterfoil packet {undoing.approval}", follows=_SHOWS),)
     if attempt.state is not AttemptState.UNKNOWN:
         return ()
-    settle = f"counterfoil resolve {attempt.id}"
     happened = "it counts as done: whoever repeats the call is told so, and it is not sent again"
     refuted = "its charge is given back, and the call may be made again"
     if now < attempt.settles_at:
         until = moment(attempt.settles_at)
         refuted = f"not before {until}, for until then the server may still act on it; then {refuted}"
-    return (
-        Option(command=f"{settle} --happened --reason …", follows=happened),
-        Option(command=f"{settle} --did-not-happen --reason …", follows=refuted),
-    )
+    answers = {"happened": happened, "did-not-happen": refuted, "retry": f"{refuted}, and you want it made"}
+    if attempt.intent.undo is not None and is_set_aside(run, attempt.id):
+        answers["compensate"] = "it counts as done and must not stay: a gateway undoes it"
+    if run.state is RunState.RUNNING:
+        answers["stop-run"] = "nobody can know: the run ends for good, and equal calls stay held"
+    settle = f"counterfoil resolve {attempt.id}"
+    return tuple(Option(command=f"{settle} --{what} --reason …", follows=told) for what, told in answers.items())

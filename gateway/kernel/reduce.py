@@ -34,6 +34,7 @@ from gateway.model.events import (
     FinishRefused,
     Held,
     IntentRecorded,
+    NoticeSent,
     OutcomeDelivered,
     PhaseMoved,
     ReceiptRecorded,
@@ -153,6 +154,8 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             return run._replace(
                 steps=steps.unfinished(run.steps, event, record.seq), claimed=None if refused else run.claimed
             )
+        case NoticeSent():
+            return run._replace(told=run.told.insert(event.notice, event.outcome))
         case RunStopped():
             return owing.stopped(run._replace(stopped=event, stopped_seq=record.seq))
         case _:

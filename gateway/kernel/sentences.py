@@ -29,6 +29,7 @@ from gateway.model.events import (
     FinishRefused,
     Held,
     IntentRecorded,
+    NoticeSent,
     OutcomeDelivered,
     PhaseMoved,
     PlanInvalidated,
@@ -116,6 +117,7 @@ def sentence(run: Run, record: Record) -> tuple[About, str] | None:  # noqa: C90
             | AttemptQueried()
             | OutcomeDelivered()
             | FinishClaimed()
+            | NoticeSent()
         ):
             return None
         case _:

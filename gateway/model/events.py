@@ -27,6 +27,7 @@ from gateway.model.event_parts import Reservation as Reservation
 from gateway.model.event_parts import Undo as Undo
 from gateway.model.event_parts import UsedKey as UsedKey
 from gateway.model.event_parts import Who as Who
+from gateway.model.notice import NoticeSent as NoticeSent
 from gateway.model.outcome import TERMINAL as TERMINAL
 from gateway.model.outcome import Effect as Effect
 from gateway.model.outcome import Outcome as Outcome
@@ -338,6 +339,7 @@ Event: TypeAlias = Annotated[
     | PlanRecorded
     | PlanInvalidated
     | NoteRecorded
+    | NoticeSent
     | FinishClaimed
     | FinishRefused
     | RunStopped,

@@ -74,6 +74,8 @@ class Proposal:
     """Of the model, since its last call, as the client says. A claim: only a soft budget counts it."""
     compensates: str | None = None
     """The attempt that a call of the gateway's own would undo; None for whatever a client asks."""
+    waited: bool = False
+    """Its client was kept waiting for a person: nothing is sent unless it is still there."""
 
     @property
     def equal(self) -> Digest:

@@ -186,6 +186,8 @@ class Run(NamedTuple):
     """How often it said something so."""
     claimed: Claimed | None = None
     """The last claim of success, until it is refused: its verifiers may be at work."""
+    told: HashTrieMap[str, Literal["delivered", "failed"]] = HashTrieMap()
+    """By message to people that is not tried any more, what came of it. No decision reads it."""
 
 
 @dataclass(frozen=True, slots=True)

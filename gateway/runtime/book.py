@@ -66,6 +66,10 @@ class Options:
     """Where a person settles what is unknown; `{id}` stands for the attempt."""
     drain_s: float = 1.0
     """How long a shutdown waits for calls under way."""
+    hold_s: float = 20.0
+    """How long a call that waits for a person is kept with its client, where policy does not say; 0: not at all."""
+    reading_s: float = 1.0
+    """What is answered sooner after it was asked, no person has read."""
 
     def patience_of(self, client: str) -> float:
         """How long a client of that name is kept waiting, in seconds."""
@@ -90,6 +94,8 @@ class Book:
         self.options = options
         self._heads = Heads(ledger, clock)
         self.health = Health(clock)
+        self.heard: Callable[[Run, Sequence[Event]], None] = lambda _run, _events: None
+        """Told of each step once it is durable, with the run after it. Returns at once."""
 
     async def state_of(self, run_id: str) -> Run:
         """The run as of its last event, this process's queued ones included."""
@@ -172,6 +178,7 @@ class Book:
                 raise
             else:
                 self._heads.appended(after)
+                self.heard(after, events)
                 return events, after, rules
         raise LedgerUnavailable(f"run `{run_id}` changed under our hands {ROUNDS} times")
 

@@ -112,6 +112,8 @@ class Carrier:
 
         if left_s() <= 0:
             return NotSent("the gateway was held up for too long before it could send it")
+        if proposal.waited and caller is not None and caller.withdrawal.gone:
+            return NotSent("the client left after it had waited for a person, just before it was sent")
 
         def late(answer: Answer) -> None:
             elapsed = self._clock.monotonic() - begun

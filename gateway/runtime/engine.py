@@ -35,27 +35,18 @@ from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
-from gateway.ports import (
-    Caller,
-    Exhausted,
-    LedgerUnavailable,
-    Looks,
-    NoSuchRun,
-    Occupied,
-    Party,
-    Upstreams,
-    Withdrawal,
-)
+from gateway.ports import Caller, Exhausted, LedgerUnavailable, Looks, NoSuchRun, Occupied, Upstreams, Withdrawal
 from gateway.runtime import tell, trace
 from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier
 from gateway.runtime.claims import Claims
 from gateway.runtime.deliver import Deliveries
 from gateway.runtime.finish import Finishing
-from gateway.runtime.flight import Flight, Moment, Unrecorded
+from gateway.runtime.flight import Flight, LeftAlone, Moment, Unrecorded
 from gateway.runtime.gather import Gathering, Wanting
 from gateway.runtime.lineage import goes_on
 from gateway.runtime.looking import NOWHERE
+from gateway.runtime.questions import Questions
 from gateway.runtime.undo import Undoer, Unneeded
 from gateway.runtime.waiting import within
 from gateway.runtime.wire import ANY_DEPTH, Definitions, made_before, payload_of
@@ -90,6 +81,8 @@ class Engine:
         """What agents say of their own work, and how their runs stand."""
         self.finishing = Finishing(book, upstreams, self.carrier.verifying, self.carrier.spawn)
         """Where they say that they are done."""
+        self.questions = Questions(book)
+        """What waits for people, for those who asked."""
         self._gathering = Gathering(book, upstreams, self.carrier.verifying)
         self._definitions = Definitions(self.salt)
         self.delivered = Deliveries(book, self.carrier).note
@@ -225,7 +218,7 @@ class Engine:
         tool = await self._upstreams.tool(proposal.tool, caller.party)
         seen: list[Run] = []
         try:
-            (verdict, *_), run, rules = await self._judge(proposal, tool, seen, caller.party)
+            (verdict, *_), run, rules = await self._judge(proposal, tool, seen, caller)
             assert isinstance(verdict, Verdict)  # noqa: S101 - INVARIANT: it is what a proposal becomes
             if isinstance(verdict, IntentRecorded | AttemptResumed) and tool is not None:
                 attempt = run.attempts[verdict.attempt]
@@ -240,6 +233,9 @@ class Engine:
                 refusal = tell.refusal(run, rules, verdict, self._options.approve_at, self._options.settle_at)
                 shown = Shown(run.id, refusal=refusal)
                 self.carrier.take_up(run, refusal.attempt)
+        except LeftAlone as left:
+            run = left.run
+            shown = Shown(run.id, refusal=tell.left_alone(run, left.rules, proposal.tool))
         except LedgerUnavailable as error:
             executed: tell.Executed = "unknown" if isinstance(error, Unrecorded) else made_before(seen, proposal)
             shown = replace(self._unrecorded(proposal, str(error), executed=executed), attempt=flight.attempt)
@@ -248,26 +244,26 @@ class Engine:
         return shown
 
     async def _judge(
-        self, proposal: Proposal, tool: Tool | None, seen: list[Run], party: Party | None = None
+        self, proposal: Proposal, tool: Tool | None, seen: list[Run], caller: Caller | None = None
     ) -> tuple[Sequence[Event], Run, Rules]:
         """The one verdict, recorded. An intent is durable and its effect is held when this returns.
 
-        `seen` gets the state that was judged, for whoever must tell what is known if it cannot be recorded; `party` is
+        `seen` gets the state that was judged, for whoever must tell what is known if it cannot be recorded; `caller` is
         whose lists of tools count.
 
-        Raises: Unneeded, for a compensation of which there is nothing to record.
+        Raises: Unneeded, for a compensation of which there is nothing to record; LeftAlone.
         """
         payloads = {proposal.arguments_digest: proposal.spelled or canonical(dict(proposal.arguments))}
         if proposal.resumes is not None:
             payloads[proposal.resumes.said] = canonical(dict(proposal.more))
         observed = Observed(tool, self._definitions.cite(tool, payloads), salt=self.salt)
+        party = None if caller is None else caller.party
         moments: list[Moment] = []
         for _ in range(ROUNDS):
 
             def judged(run: Run, rules: Rules, now: datetime, observed: Observed = observed) -> Sequence[Event]:
                 moments.append(self.carrier.moment())
-                if run.state is RunState.UNOPENED:
-                    raise NoSuchRun(f"run `{run.id}` was never opened")
+                _check_claimed(run, rules, proposal, caller)
                 seen.append(run)
                 found = decide(run, proposal, rules, observed, now)
                 if isinstance(found, Gather):
@@ -378,6 +374,14 @@ class Engine:
         rules = self._policies.current()
         refusal: Refusal = tell.ledger_unavailable(Run(proposal.run), rules, proposal.tool, reason, executed=executed)
         return Shown(proposal.run, refusal=refusal)
+
+
+def _check_claimed(run: Run, rules: Rules, proposal: Proposal, caller: Caller | None) -> None:
+    """The run is there, and whoever was kept waiting for a person is so too: nothing is decided for nobody."""
+    if run.state is RunState.UNOPENED:
+        raise NoSuchRun(f"run `{run.id}` was never opened")
+    if proposal.waited and caller is not None and caller.withdrawal.gone:
+        raise LeftAlone(run, rules)
 
 
 def _owned_by(principal: Principal, run: Run) -> Run:

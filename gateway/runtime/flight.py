@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gateway.kernel.rules import Rules
 from gateway.model.answer import Shown
 from gateway.model.principal import Principal
+from gateway.model.run import Run
 from gateway.model.tool import Answer, Tool
 from gateway.ports import LedgerUnavailable, Withdrawal
 
@@ -44,6 +46,15 @@ class Answered:
     tool: Tool
     arguments: Mapping[str, Any]
     elapsed_s: float
+
+
+class LeftAlone(Exception):
+    """The client of a call that waited for a person is gone, so that nothing is decided for it."""
+
+    def __init__(self, run: Run, rules: Rules) -> None:
+        super().__init__(f"nobody waits for this call of run `{run.id}` any more")
+        self.run = run
+        self.rules = rules
 
 
 class Unrecorded(LedgerUnavailable):

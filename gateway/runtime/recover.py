@@ -71,6 +71,11 @@ class Recovery:
         """For `/readyz`: how many attempts the last sweep found unsettled, and how many only a person can settle."""
         return {"attempts": len(self._watches), "for_people": self._left}
 
+    def is_for_people(self, attempt: str) -> bool:
+        """Whether this gateway knows no way to find out what became of it."""
+        watch = self._watches.get(attempt)
+        return watch is not None and watch.helpless
+
     async def keep(self) -> None:
         """Runs for ever: one sweep for each lease time."""
         while True:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal, assert_never
 
+from gateway.kernel.asker import NEXT_STEP as NEXT_QUESTION
+from gateway.kernel.asker import says
 from gateway.kernel.left import charged, left
 from gateway.kernel.rules import Rules
 from gateway.kernel.standing import standing
@@ -22,6 +24,7 @@ from gateway.model.events import (
     Replayed,
     Verdict,
 )
+from gateway.model.question import Question
 from gateway.model.run import Attempt, AttemptState, Run
 from gateway.runtime.cut import cut
 from gateway.runtime.undone import advice, all_undone, undone
@@ -34,7 +37,7 @@ NEXT_STEP: Mapping[Outcome, str] = {
     Outcome.IN_FLIGHT: "Wait, then get its outcome: call `gateway__result` with the attempt's id, or repeat this call "
     "unchanged.",
     Outcome.NEEDS_APPROVAL: "Do not try another way. Tell the user that a person must approve; then repeat this call "
-    "unchanged.",
+    "unchanged. Where it stands, `gateway__approval` says.",
     Outcome.RATE_LIMITED: "Do not repeat this call before `retry_after_s` has passed. Go on without it, or tell the "
     "user.",
     Outcome.TIMEOUT_UNKNOWN: "Whether it happened is not known. Look with a read; do not repeat the effect.",
@@ -94,6 +97,24 @@ def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str, settle_at
             raise AssertionError("what is sent, or was, is answered by its attempt")
         case _:
             assert_never(verdict)
+
+
+def unanswered(run: Run, rules: Rules, question: Question) -> Refusal:
+    """The question of the call came to nothing: no yes to it can be used any more."""
+    base = _base(run, rules, question.told.tool, question.rule)
+    if run.stopped is not None:
+        return stopped(run, rules, question.told.tool)
+    advice = NEXT_QUESTION[question.told.state]
+    return _said(base | {"outcome": Outcome.DENIED, "reason": says(question), "next": advice})
+
+
+def left_alone(run: Run, rules: Rules, tool: str) -> Refusal:
+    """A person agreed, and the client that was to make the call is gone: nothing is sent for nobody."""
+    reason = "the client left while its call waited for a person; nothing was executed"
+    return _said(_base(run, rules, tool, None) | {"outcome": Outcome.DENIED, "reason": reason, "next": REPEAT})
+
+
+REPEAT = "Nothing was executed. Repeat this call unchanged if it is still wanted."
 
 
 def _unmerged(run: Run, rules: Rules, verdict: Verdict) -> tuple[Undone, ...] | None:

@@ -8,7 +8,7 @@ from typing import Any
 from gateway.kernel.approve import resolve
 from gateway.model.alike import alike_digest
 from gateway.model.canonical import digest
-from gateway.model.events import Event, Who
+from gateway.model.events import Event, NoticeSent, Who
 from gateway.model.finish import Finish
 from gateway.model.note import Note, read_note
 from gateway.model.party import Party
@@ -147,6 +147,9 @@ async def _decided(it: House) -> None:
         return (answer(run, approval.id, approval.action, approve=True, by=BOSS, reason="fine", now=now),)
 
     await it.book.say("run_1", told)
+    notice = f"run_1#{approval.seq}:ops"
+    sent = NoticeSent(about=approval.id, channel="ops", notice=notice, outcome="delivered")
+    await it.book.say("run_1", lambda _run, _rules, _now: (sent,))
 
 
 async def sealed(ledger: Ledger, key: SealKey | None = KEY) -> Note | None:

@@ -81,6 +81,9 @@ class AtOnce:
     def notice(self, exchange: Exchange) -> None:
         raise NotImplementedError
 
+    def leaving(self, _session: Session) -> None:
+        """Nothing waits here."""
+
     def closed(self, _session: Session) -> None:
         """It has ended."""
 

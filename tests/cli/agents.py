@@ -91,7 +91,9 @@ class Process:
 
 @contextlib.asynccontextmanager
 async def counterfoil(*args: str, **env: str) -> AsyncIterator[Process]:
-    """The command, with these arguments, ended with its block."""
+    """The command, with these arguments, ended with its block; no call is held for a person unless they say so."""
+    if args[0] == "wrap" and "--hold" not in args:
+        args = ("wrap", "--hold", "0", *args[1:])
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

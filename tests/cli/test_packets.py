@@ -91,6 +91,8 @@ async def test_an_unknown_attempt_is_told_with_what_else_was_tried_and_may_still
     assert commands(one) == [
         "counterfoil resolve run_1.2 --happened --reason …",
         "counterfoil resolve run_1.2 --did-not-happen --reason …",
+        "counterfoil resolve run_1.2 --retry --reason …",
+        "counterfoil resolve run_1.2 --stop-run --reason …",
     ]
     assert [told.transition for told in one.alternatives] == ["change"]
     assert one.alternatives[0].depends_on == ("`run_1.2` is settled first",)

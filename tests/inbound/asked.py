@@ -33,6 +33,7 @@ class ToldLine:
 
     sent: list[JsonObject] = field(default_factory=list)
     pauses: list[int | None] = field(default_factory=list)
+    there: bool = True
 
     def send(self, message: JsonObject) -> None:
         self.sent.append(message)

@@ -15,7 +15,8 @@ from gateway.model.offer import Kind, Listed, Route
 from gateway.model.party import Party
 from gateway.model.plan import Note, Plan
 from gateway.model.principal import Parent, Principal
-from gateway.model.proposal import Proposal
+from gateway.model.proposal import Key, Proposal
+from gateway.model.question import Question
 from gateway.model.tool import Answer, NotSent, ProtocolError, ToolResult
 from gateway.ports import Caller, Listener, NoSuchRun
 
@@ -94,6 +95,40 @@ class FakeClaims:
 
 
 @dataclass
+class FakeQuestions:
+    """Satisfies `Questioning` where nobody was ever asked anything."""
+
+    reading_s: float = 1.0
+
+    async def of(self, approval: str, principal: Principal, run_id: str | None) -> Question:  # noqa: ARG002
+        raise NoSuchRun(f"no approval `{approval}` is known")
+
+    async def arguments(self, cited: Digest) -> Mapping[str, Any] | None:  # noqa: ARG002
+        return None
+
+    def listen(self, question: Question, ring: Callable[[], None]) -> Callable[[], None]:
+        raise NotImplementedError(question, ring)
+
+    def hold_s(self, question: Question, client: str, *, tells: bool) -> float:
+        raise NotImplementedError(question, client, tells)
+
+    def patience_s(self, client: str) -> float:
+        raise NotImplementedError(client)
+
+    async def answer(self, question: Question, principal: Principal, *, approve: bool, reason: str) -> bool:
+        raise NotImplementedError(question, principal, approve, reason)
+
+    async def withdraw(self, question: Question, principal: Principal, reason: str) -> bool:
+        raise NotImplementedError(question, principal, reason)
+
+    async def made(self, question: Question, key: Key) -> str | None:
+        raise NotImplementedError(question, key)
+
+    async def ended(self, question: Question) -> Shown:
+        raise NotImplementedError(question)
+
+
+@dataclass
 class FakeGate:
     """Satisfies `Gate`. As the real one does, it finishes what it began even if the caller is cancelled."""
 
@@ -104,6 +139,7 @@ class FakeGate:
     """By attempt."""
     claims: FakeClaims = field(default_factory=FakeClaims)
     finishing: FakeClaims = field(default_factory=FakeClaims)
+    questions: FakeQuestions = field(default_factory=FakeQuestions)
 
     salt: bytes = b"salt"
     answers: dict[str, Answers] = field(default_factory=dict)

@@ -75,6 +75,8 @@ class FakeRelay:
     noticed: list[JsonObject] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     """Sessions."""
+    left: list[str] = field(default_factory=list)
+    """Sessions from which no more is heard."""
     deliveries: list[Shown] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     heeds: bool = True
@@ -108,6 +110,9 @@ class FakeRelay:
             found = exchange.session.flights.find(params_of(message).get("requestId"))
             if found is not None:
                 found.withdrawal.say(cancelled=True)
+
+    def leaving(self, session: Session) -> None:
+        self.left.append(session.id)
 
     def closed(self, session: Session) -> None:
         session.asks.close()

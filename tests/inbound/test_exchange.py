@@ -8,6 +8,8 @@ from gateway.model.principal import Principal
 class Nowhere:
     """A line that nobody hears."""
 
+    there = False
+
     def send(self, message: JsonObject) -> None:
         raise NotImplementedError
 

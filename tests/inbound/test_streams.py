@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.inbound.mcp import streams
+from gateway.inbound.mcp.door import at_once
 from gateway.inbound.mcp.exchange import Exchange
 from gateway.inbound.mcp.http import Reply
 from gateway.inbound.mcp.identity import ANONYMOUS
@@ -242,10 +243,10 @@ def test_no_character_within_an_event_ends_a_line() -> None:
 
 async def test_to_ask_what_is_there_takes_nothing_from_whoever_waits() -> None:
     parts: asyncio.Queue[JsonObject] = asyncio.Queue()
-    assert streams.at_once(parts.get) is None
+    assert at_once(parts.get) is None
     parts.put_nowait({"type": "http.request"})
-    assert streams.at_once(parts.get) == {"type": "http.request"}
-    assert streams.at_once(parts.get) is None
+    assert at_once(parts.get) == {"type": "http.request"}
+    assert at_once(parts.get) is None
 
 
 async def test_only_a_client_that_waits_is_watched() -> None:

@@ -229,7 +229,8 @@ def serving(folder: Path, pack: Path, servers: dict[str, Any], **more: Any) -> P
     config = folder / "gateway.yaml"
     (folder / "policies").mkdir()
     (folder / "policies" / pack.name).write_text(pack.read_text())
-    whole = {"ledger": f"sqlite:///{folder / 'ledger.db'}", "policies": "policies", "mcpServers": servers, **more}
+    ledger, held = f"sqlite:///{folder / 'ledger.db'}", {"hold_s": 0}
+    whole = {"ledger": ledger, "policies": "policies", "approvals": held, "mcpServers": servers, **more}
     config.write_text(json.dumps(whole))
     return config
 

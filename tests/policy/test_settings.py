@@ -60,6 +60,7 @@ workflow: repo-repair
 run_tokens: {key: "${TOKEN}"}
 patience: {default_s: 20, clients: {cursor: 45.5}}
 sessions: {idle_s: 600}
+approvals: {hold_s: 0}
 upstreams:
   fs:
     command: npx
@@ -92,6 +93,7 @@ def test_everything_that_can_be_said_is_taken_as_it_is_meant(tmp_path: Path) -> 
         run_token_key=SecretStr(SECRET),
         patience=ClientPatience(20, {"cursor": 45.5}),
         session_idle_s=600,
+        hold_s=0,
         upstreams=(
             StdioUpstream(
                 name="fs",
@@ -241,6 +243,10 @@ upstreams:
             ],
         ),
         (
+            "mcpServers: {a: {command: x}}\napprovals: {hold_s: 601}",
+            ["2:21: approvals.hold_s: a number of at most 600 is wanted"],
+        ),
+        (
             "mcpServers: {a: {type: htpp, url: 'http://h'}}",
             [
                 (
@@ -285,7 +291,7 @@ upstreams:
             ],
         ),
     ],
-    ids=range(28),
+    ids=range(29),
 )
 def test_a_mistake_is_told_in_its_place_in_plain_words(tmp_path: Path, text: str, lines: list[str]) -> None:
     assert told(tmp_path, text) == lines

@@ -83,7 +83,8 @@ def started(command: Sequence[str], says: str) -> Iterator[str]:
 
 
 def _wrap(folder: Path) -> list[str]:
-    return [sys.executable, "-m", "gateway", "wrap", "--ledger", f"sqlite:///{folder / 'ledger.db'}"]
+    ledger = f"sqlite:///{folder / 'ledger.db'}"
+    return [sys.executable, "-m", "gateway", "wrap", "--hold", "0", "--ledger", ledger]
 
 
 def _read(process: subprocess.Popen[str], lines: list[str]) -> None:

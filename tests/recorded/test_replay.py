@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from gateway.outbound.ledger import open_ledger
+from tests.cli.agents import run
 from tests.real_clients import compare, drive
 from tests.real_clients.agents.record import impersonal
 from tests.real_clients.table import OURS_ON_STDIO, Target
@@ -61,6 +63,41 @@ def test_over_http_the_gateway_answers_as_the_server(file: Path, http: tuple[Tar
 @pytest.mark.parametrize("file", [file for file in FILES if "-stdio" in file.name], ids=lambda file: file.stem)
 def test_on_stdio_the_gateway_answers_as_the_server(file: Path, tmp_path: Path) -> None:
     assert_alike(file, {"command": OURS_ON_STDIO}, {"command": drive.wrapped(OURS_ON_STDIO, tmp_path)})
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("file", [file for file in FILES if "-stdio" in file.name], ids=lambda file: file.stem)
+def test_what_they_sent_waits_for_a_person_and_is_made_once_one_agrees(file: Path, tmp_path: Path) -> None:
+    command = drive.wrapped(OURS_ON_STDIO, tmp_path, "--hold", "60")
+
+    async def both() -> Mapping[str, Any]:
+        talk = asyncio.ensure_future(replayed(file, {"command": command}))
+        await agreed(tmp_path / "ledger.db")
+        return await talk
+
+    answers = asyncio.run(both())
+    (wiped,) = (answer for name, answer in answers.items() if name.endswith(" wipe"))
+    assert wiped["result"].get("isError") is not True
+    assert wiped["result"]["_meta"]["counterfoil/record"]["attempt"]
+
+
+async def agreed(file: Path) -> None:
+    """A person at another terminal says yes to the first question that there is."""
+    for _ in range(400):
+        await asyncio.sleep(0.1)
+        if file.exists() and (asked := await questions(file)):
+            await run("approvals", "approve", asked[0], "--ledger", f"sqlite:///{file}")
+            return
+    raise AssertionError("nobody was asked")
+
+
+async def questions(file: Path) -> list[str]:
+    ledger = await open_ledger(f"sqlite:///{file}")
+    try:
+        return [str(getattr(one.event, "approval", "")) for one in await ledger.find(["approval.requested"])]
+    finally:
+        await ledger.close()
 
 
 def test_all_three_are_recorded_both_ways_and_with_nothing_of_the_machine() -> None:

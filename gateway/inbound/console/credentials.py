@@ -33,11 +33,15 @@ class Credential:
     reviewer: Reviewer
     expires_at: float
     """Seconds since the epoch."""
+    unattended: bool = False
+    """Whether whoever shows it decides without a person's word for each decision; of a token alone."""
 
 
-def mint(key: bytes, use: Use, reviewer: Reviewer, *, now: float, lives_s: float) -> tuple[str, Credential]:
+def mint(
+    key: bytes, use: Use, reviewer: Reviewer, *, now: float, lives_s: float, unattended: bool = False
+) -> tuple[str, Credential]:
     """The text with which its bearer is that reviewer, and what it says."""
-    made = Credential(secrets.token_urlsafe(16), reviewer, float(floor(now + lives_s)))
+    made = Credential(secrets.token_urlsafe(16), reviewer, float(floor(now + lives_s)), unattended)
     claims = {
         "aud": _name(use),
         "exp": int(made.expires_at),
@@ -48,6 +52,7 @@ def mint(key: bytes, use: Use, reviewer: Reviewer, *, now: float, lives_s: float
         "tenant": reviewer.tenant,
         **({"local": True} if reviewer.via == "local" else {}),
         **({"everywhere": True} if reviewer.everywhere else {}),
+        **({"unattended": True} if unattended else {}),
         **({} if reviewer.approval is None else {"approval": reviewer.approval}),
     }
     return jwt.encode(claims, key, algorithm=ALGORITHM, headers={"typ": _name(use)}), made
@@ -65,7 +70,7 @@ def verify(key: bytes, use: Use, text: str, *, now: float) -> Credential:
         raise BadCredential(f"the {_word(use)} lacks a claim or has one of the wrong type")
     if now >= expires_at:
         raise BadCredential(f"the {_word(use)} has expired")
-    return Credential(claims["jti"], reviewer, float(expires_at))
+    return Credential(claims["jti"], reviewer, float(expires_at), claims.get("unattended") is True)
 
 
 def _reviewer(claims: dict[str, Any], use: Use) -> Reviewer | None:

@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.inbound.console.access import Access
+from gateway.inbound.console.api.problems import NOT_THERE
 from gateway.inbound.console.bodies import field_of, read_body, replayed
 from gateway.inbound.console.cookies import Cookie, cookie
 from gateway.inbound.console.credentials import BadCredential
 from gateway.inbound.console.fetched import SAFE, check_host, check_own_page, check_sender
 from gateway.inbound.console.headers import guarded
 from gateway.inbound.console.paths import OPEN, ROOT
-from gateway.inbound.console.refusals import Refusal, Words, ledger_gone
+from gateway.inbound.console.refusals import Refusal, Words, is_for_programs, ledger_gone, problem_at
 from gateway.inbound.console.sessions import Session
 from gateway.inbound.console.visitor import VISITOR, Visitor
 from gateway.inbound.mcp.door import Turned, check_framing, read_head
@@ -55,11 +57,17 @@ class Door:
             headers = _head(scope)
             renewed, receive = await self._let_in(inside, headers, receive)
         except Refusal as refusal:
-            wanted = inside["path"] if scope["method"] in SAFE else ROOT
-            said = self._words.response(refusal, Headers(scope=scope), wanted)
+            said = self._said(refusal, inside)
             await said(scope, receive, guarded(send))
             return
         await self._app(inside, receive, guarded(send, renewed))
+
+    def _said(self, refusal: Refusal, scope: Scope) -> Response:
+        """A page, or a problem where only programs come."""
+        if is_for_programs(scope["path"]):
+            return problem_at(refusal)
+        wanted = scope["path"] if scope["method"] in SAFE else ROOT
+        return self._words.response(refusal, Headers(scope=scope), wanted)
 
     async def _let_in(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> tuple[str | None, Receive]:
         """Who comes stands in the scope; the cookie to be written anew, and the body as it can be read again.
@@ -77,6 +85,8 @@ class Door:
             self._check_meant(visitor, headers, body)
         if visitor is None:
             return None, receive
+        if not scope["path"].isprintable():  # routes do not match a path with line breaks, so none would answer
+            raise Refusal(404, NOT_THERE)
         scope[VISITOR] = visitor
         return self._renewed(visitor.session, scope["method"], headers), receive
 
@@ -90,7 +100,8 @@ class Door:
 
     def _by_token(self, text: str) -> Visitor:
         try:
-            return Visitor(self._access.token(text).reviewer)
+            shown = self._access.token(text)
+            return Visitor(shown.reviewer, unattended=shown.unattended)
         except BadCredential as error:
             raise _unknown(str(error)) from None
 

@@ -19,11 +19,13 @@ class Keys:
     links: bytes = field(repr=False)
     tokens: bytes = field(repr=False)
     sessions: bytes = field(repr=False)
+    rounds: bytes = field(repr=False)
+    """Of what an assistant's client sends back once its person has answered."""
 
     @classmethod
     def of(cls, run_key: bytes) -> "Keys":
         """Those that belong to this key for run tokens."""
-        return cls(*(_derived(run_key, use) for use in ("links", "tokens", "sessions")))
+        return cls(*(_derived(run_key, use) for use in ("links", "tokens", "sessions", "rounds")))
 
 
 def _derived(run_key: bytes, use: str) -> bytes:

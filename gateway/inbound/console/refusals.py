@@ -8,6 +8,7 @@ from urllib.parse import quote
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from gateway.inbound.console.api.problems import answer_of, problem_of
 from gateway.inbound.console.paths import LOGIN, ROOT, STYLE
 
 
@@ -47,6 +48,21 @@ class Words:
 
     def _offers(self, refusal: Refusal) -> bool:
         return self.oidc and refusal.status == 401  # noqa: PLR2004 - who are you?
+
+
+def is_for_programs(path: str) -> bool:
+    """Whether no person reads what is said there."""
+    return path.startswith((f"{ROOT}/api/", f"{ROOT}/mcp"))
+
+
+def problem_at(refusal: Refusal) -> Response:
+    """As programs read it: as everything that the API refuses."""
+    detail = f"{refusal.why}: {refusal.how}" if refusal.how else refusal.why
+    check = _CHECKS.get(refusal.status, "door")
+    return answer_of(problem_of(refusal.status, check, detail), refusal.headers)
+
+
+_CHECKS = {401: "who", 404: "unknown", 408: "slow", 413: "size", 421: "host", 431: "size", 503: "ledger"}
 
 
 def wants_json(headers: Headers) -> bool:

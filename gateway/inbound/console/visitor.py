@@ -18,6 +18,8 @@ class Visitor:
 
     reviewer: Reviewer
     session: Session | None = None
+    unattended: bool = False
+    """Whether their token was made for a program that decides without asking anybody."""
 
 
 def reviewer_of(request: HTTPConnection) -> Reviewer:

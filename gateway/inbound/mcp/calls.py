@@ -8,8 +8,10 @@ from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import Asking
 from gateway.inbound.mcp.callers import LegacyCaller
 from gateway.inbound.mcp.faults import URL_ELICITATION, Fault
+from gateway.inbound.mcp.holds import Holds
 from gateway.inbound.mcp.identity import Runs
-from gateway.inbound.mcp.own_tools import OWN_TOOLS, RESULT, BadArguments, House, OwnTool
+from gateway.inbound.mcp.ladder import Ladder
+from gateway.inbound.mcp.own_tools import APPROVAL, OWN_TOOLS, RESULT, BadArguments, House, OwnTool
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.proposals import propose
 from gateway.inbound.mcp.rounds import Rounds
@@ -31,11 +33,15 @@ class Calls:
         self._offers = offers
         self._runs = runs
         self._tasks = tasks
-        self._house = House(gate, offers, runs)
-        self._rounds: Rounds[Shown] = Rounds(seals)
+        self.holds = Holds(gate)
+        """Calls that wait for a person with their client."""
+        self._ladder = Ladder(gate, seals, tasks, self.holds)
+        self._house = House(gate, offers, runs, self.holds)
+        self._rounds: Rounds[Shown | dict[str, Any]] = Rounds(seals)
 
     def close(self) -> None:
         """Nobody waits for a client any more."""
+        self.holds.close()
         self._rounds.close()
 
     async def call(self, asking: Asking) -> dict[str, Any]:
@@ -55,13 +61,16 @@ class Calls:
             return results.refused(results.ledger_unavailable(proposal.tool, str(error)))
         except NoSuchRun as error:
             return results.refused(results.no_such_run(proposal.tool, str(error)))
+        if kind == "asked":
+            answered = partial(self._ladder.answered, asking, proposal.within(state["run"], {}, None), state)
+            return self._told(asking, await self._rounds.first(asking, answered))
         more, resumes = _brought(asking, state), None
         if kind == "round":
             run, resumes = state["run"], Resume(state["attempt"], state["round"], digest(more, self._gate.salt))
         proposal = proposal.within(run, more, resumes)
         if asking.modern:
-            return self._told(asking, await self._rounds.first(asking, partial(self._gate.call, proposal)))
-        return self._told(asking, await self._gate.call(proposal, LegacyCaller(asking)))
+            return self._told(asking, await self._rounds.first(asking, partial(self._ladder.call, asking, proposal)))
+        return self._told(asking, await self._ladder.call(asking, proposal, LegacyCaller(asking)))
 
     async def _own(self, asking: Asking, own: OwnTool[Any]) -> dict[str, Any]:
         try:
@@ -71,7 +80,7 @@ class Calls:
         except LedgerUnavailable as error:
             return results.refused(results.ledger_unavailable(own.name, str(error)))
         except NoSuchRun as error:
-            unknown = results.no_such_attempt if own.name == RESULT else results.no_such_run
+            unknown = _UNKNOWN.get(own.name, results.no_such_run)
             return results.refused(unknown(own.name, str(error)))
         return self._told(asking, told)
 
@@ -125,6 +134,10 @@ class Calls:
         }
         state = self._rounds.seal(asking, "again", {})
         return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
+
+
+_UNKNOWN = {RESULT: results.no_such_attempt, APPROVAL: results.no_such_approval}
+"""What is told where nothing is known by the name that an own tool was given."""
 
 
 def _brought(asking: Asking, state: Mapping[str, Any]) -> dict[str, Any]:

@@ -222,3 +222,15 @@ def _is_json(kind: str) -> bool:
     media, *parameters = kind.lower().split(";")
     charsets = {text.partition("=")[2].strip().strip('"') for text in parameters if text.strip().startswith("charset=")}
     return media.strip() == JSON_TYPE and charsets <= {"utf-8", "utf8"}
+
+
+def at_once(receive: Receive) -> Message | None:
+    """The next message, if it need not be waited for. To ask changes nothing: whoever begins to wait may stop."""
+    waiting = receive().__await__()
+    try:
+        next(waiting)
+    except StopIteration as said:
+        message: Message = said.value
+        return message
+    waiting.close()
+    return None

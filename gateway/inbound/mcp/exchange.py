@@ -24,6 +24,11 @@ class Line(Protocol):
         """A notification, or a request of ours to a legacy client. In order, and before the answer."""
         ...
 
+    @property
+    def there(self) -> bool:
+        """Whether, as far as is known, somebody reads it now."""
+        ...
+
     def pause(self, retry_ms: int | None) -> None:
         """The stream may end here: the client can come back for the rest with `Last-Event-ID`. Else nothing happens."""
         ...

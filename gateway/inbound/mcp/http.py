@@ -24,6 +24,7 @@ from gateway.inbound.mcp.door import (
     Scope,
     Send,
     Turned,
+    at_once,
     check_accept,
     check_content,
     read_message,
@@ -33,7 +34,7 @@ from gateway.inbound.mcp.envelope import failure, id_of, is_request
 from gateway.inbound.mcp.exchange import Exchange, Session
 from gateway.inbound.mcp.identity import ANONYMOUS, RUN_HEADER, NotLetIn, check_no_reviewer, run_token
 from gateway.inbound.mcp.sessions import Carrier, Conversation, Sessions
-from gateway.inbound.mcp.streams import Event, Watch, Wire, answering_frame, at_once, quietly_framed
+from gateway.inbound.mcp.streams import Event, Watch, Wire, answering_frame, quietly_framed
 from gateway.inbound.mcp.tokens import RunToken
 from gateway.model.answer import Shown
 from gateway.model.canonical import JsonObject
@@ -68,6 +69,10 @@ class Relay(Protocol):
 
     def notice(self, exchange: Exchange) -> None:
         """A notification, or a client's response to one of our requests."""
+        ...
+
+    def leaving(self, session: Session) -> None:
+        """Nothing more is heard from there; what waits for a person is answered now."""
         ...
 
     def closed(self, session: Session) -> None:

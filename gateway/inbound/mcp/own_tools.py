@@ -5,6 +5,7 @@ checked as strictly as what a tool is: the schema that is listed and the check a
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -13,19 +14,23 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gateway.inbound.mcp.asking import Asking
 from gateway.inbound.mcp.callers import LegacyCaller, ModernCaller
+from gateway.inbound.mcp.holds import Holds
 from gateway.inbound.mcp.identity import Runs
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.model.answer import Shown
-from gateway.model.canonical import canonical
+from gateway.model.canonical import canonical, dump
 from gateway.model.finish import Finish, FinishAnswer
 from gateway.model.plan import Note, Plan
+from gateway.model.question import ApprovalAnswer, Question
 from gateway.model.status import NoteAnswer, PlanAnswer, Status
+from gateway.ports import NoSuchRun
 
 RESULT = "gateway__result"
 STATUS = "gateway__status"
 PLAN = "gateway__plan"
 NOTE = "gateway__note"
 FINISH = "gateway__finish"
+APPROVAL = "gateway__approval"
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -37,6 +42,7 @@ class House:
     gate: Gate
     offers: Offers
     runs: Runs
+    holds: Holds
 
 
 Told = Shown | dict[str, Any]
@@ -181,6 +187,50 @@ async def _finish(house: House, asking: Asking, claim: Finish) -> Told:
     return await house.gate.finishing.finish(run, asking.exchange.principal, claim, asking.party, FINISH)
 
 
+MAX_WAIT_S = 45.0
+"""For an answer; clients are known that give up after 60 s."""
+
+
+class ApprovalArguments(Taken):
+    """Which question, and what is wanted of it."""
+
+    approval: str = Field(max_length=200)
+    """`id` of the `approval` in that answer"""
+    wait_s: float = Field(default=0, ge=0, le=MAX_WAIT_S)
+    """How many seconds you will wait for an answer"""
+    withdraw: bool = False
+    """Takes the question back: nobody is to answer it any more"""
+    reason: str = Field(default="", max_length=500)
+    """Why it is taken back"""
+
+
+async def _approval(house: House, asking: Asking, arguments: ApprovalArguments) -> Told:
+    exchange, questions, name = asking.exchange, house.gate.questions, arguments.approval
+    question = await _asked(house, asking, name)
+    if arguments.withdraw:
+        await questions.withdraw(question, exchange.principal, arguments.reason)
+        question = await questions.of(name, exchange.principal, question.told.run)
+    elif question.awaits and arguments.wait_s:
+        caller = ModernCaller(asking) if asking.modern else LegacyCaller(asking)
+        within_s = min(arguments.wait_s, questions.patience_s(str(asking.party.client.get("name"))))
+        question = (await house.holds.keep(asking, caller, question, within_s)).question
+    said = question.told.model_dump(mode="json", exclude_none=True)
+    result = {"content": [{"type": "text", "text": dump(said)}], "structuredContent": said}
+    return Shown(question.told.run, result=result)
+
+
+async def _asked(house: House, asking: Asking, name: str) -> Question:
+    """The question: of the run that the client's authorization is for, else of this principal's, mostly of this run."""
+    exchange, questions = asking.exchange, house.gate.questions
+    if exchange.token is not None:
+        return await questions.of(name, exchange.principal, exchange.token.run)
+    run = house.runs.known(exchange, asking.client)
+    if run is not None:
+        with suppress(NoSuchRun):
+            return await questions.of(name, exchange.principal, run)
+    return await questions.of(name, exchange.principal, None)
+
+
 OWN_TOOLS: Mapping[str, OwnTool[Any]] = {
     tool.name: tool
     for tool in (
@@ -231,6 +281,17 @@ OWN_TOOLS: Mapping[str, OwnTool[Any]] = {
             Finish,
             _finish,
             gives=FinishAnswer,
+            writes=True,
+        ),
+        OwnTool(
+            APPROVAL,
+            "Where an approval stands",
+            "Where the question to a person stands that a call was answered `needs_approval` with: who has agreed, or "
+            "what was decided and why, and what you may do now. Waits for the decision if you say how long. It never "
+            "makes the call: once it is approved, repeat that unchanged. `withdraw` takes the question back.",
+            ApprovalArguments,
+            _approval,
+            gives=ApprovalAnswer,
             writes=True,
         ),
     )

@@ -1,15 +1,17 @@
 """What the door asks of the house: a gate that judges calls, and what there is to relay. Neither knows MCP's wire."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from gateway.model.answer import Shown
+from gateway.model.canonical import Digest
 from gateway.model.finish import Finish
 from gateway.model.offer import Kind, Listed, Route
 from gateway.model.party import Party
 from gateway.model.plan import Note, Plan
 from gateway.model.principal import Parent, Principal
-from gateway.model.proposal import Proposal
+from gateway.model.proposal import Key, Proposal
+from gateway.model.question import Question
 from gateway.model.tool import Answer
 from gateway.ports import Caller, Listener
 
@@ -62,6 +64,54 @@ class Ending(Protocol):
         ...
 
 
+class Questioning(Protocol):
+    """Where those who wait for a person are told how it stands, and may say their part. All raise LedgerUnavailable."""
+
+    @property
+    def reading_s(self) -> float:
+        """What is answered sooner after it was asked, no person has read."""
+        ...
+
+    async def of(self, approval: str, principal: Principal, run_id: str | None) -> Question:
+        """The question as it stands now, whichever gateway was told; `run_id` None: in whichever run it was asked.
+
+        Raises: NoSuchRun if there is none, or it is another principal's.
+        """
+        ...
+
+    async def arguments(self, cited: Digest) -> Mapping[str, Any] | None:
+        """The arguments that are stored under that digest; None if they were erased."""
+        ...
+
+    def listen(self, question: Question, ring: Callable[[], None]) -> Callable[[], None]:
+        """`ring` is called whenever something was said about it, here or elsewhere. The result ends that."""
+        ...
+
+    def hold_s(self, question: Question, client: str, *, tells: bool) -> float:
+        """How long its call may be kept waiting with a client of that name; `tells`: it is told of progress."""
+        ...
+
+    def patience_s(self, client: str) -> float:
+        """How long a client of that name is kept waiting at most."""
+        ...
+
+    async def answer(self, question: Question, principal: Principal, *, approve: bool, reason: str) -> bool:
+        """Whether the answer of the asking client's own user is recorded: only where policy takes it."""
+        ...
+
+    async def withdraw(self, question: Question, principal: Principal, reason: str) -> bool:
+        """Whether it is taken back by this, or a yes to it that was not used: not what is over already."""
+        ...
+
+    async def made(self, question: Question, key: Key) -> str | None:
+        """The attempt that was made by that key in the run of the question, if one was."""
+        ...
+
+    async def ended(self, question: Question) -> Shown:
+        """What is told of a call whose question came to nothing."""
+        ...
+
+
 class Gate(Protocol):
     """Where proposals are judged, sent and recorded."""
 
@@ -73,6 +123,11 @@ class Gate(Protocol):
     @property
     def finishing(self) -> Ending:
         """Where agents say that they are done."""
+        ...
+
+    @property
+    def questions(self) -> Questioning:
+        """What waits for people, for those who asked."""
         ...
 
     @property

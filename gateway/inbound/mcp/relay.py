@@ -45,7 +45,8 @@ refuses or holds comes back as an error result that is one JSON object: `outcome
 `next` what you may do now.
 Never retry or work around a terminal result: stop and report it. Never repeat a call whose `executed` is \
 "unknown" in another form. `needs_approval` is no failure: tell the user where to approve, and later repeat \
-the call unchanged. `in_flight`: the call goes on; get its outcome with `gateway__result`.
+the call unchanged; `gateway__approval` says where it stands. `in_flight`: the call goes on; get its outcome with \
+`gateway__result`.
 `gateway__status` says where this task stands and what may be done next; `gateway__plan` and `gateway__note` record \
 what you mean to do and what you believe, and grant nothing."""
 
@@ -143,6 +144,19 @@ class Relay:
             pass
         elif method != "notifications/initialized" and session.version is not None:
             self._offers.notify(_party(session, exchange.transport), method, params)
+
+    def leaving(self, session: Session) -> None:
+        """Nothing more is heard from there: what waits for a person is told how things stand."""
+        self._calls.holds.end(session)
+
+    @property
+    def holding(self) -> int:
+        """How many calls wait for a person with their client."""
+        return len(self._calls.holds)
+
+    def release(self) -> None:
+        """None of them is kept waiting any more, and none is from now on."""
+        self._calls.holds.close()
 
     def closed(self, session: Session) -> None:
         """The conversation has ended."""

@@ -65,6 +65,12 @@ def no_such_attempt(tool: str, reason: str) -> Refusal:
     return _unopened(tool, Outcome.DENIED, reason, ask)
 
 
+def no_such_approval(tool: str, reason: str) -> Refusal:
+    """Nobody was asked that by whoever wants to know; so nothing can be told of it."""
+    ask = "Nothing was executed. Call again with the `id` of the `approval` in the `needs_approval` answer, unchanged."
+    return _unopened(tool, Outcome.DENIED, reason, ask)
+
+
 def bad_arguments(tool: str, reason: str, violations: tuple[dict[str, str], ...]) -> Refusal:
     """What an own tool was given does not keep its schema."""
     more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""

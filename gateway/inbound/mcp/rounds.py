@@ -21,6 +21,11 @@ LIVES_S = 600.0
 MAX_PARKED = 1_000
 """Works that wait for a client; the oldest is given up first."""
 
+_KINDS = ("parked", "round", "again", "asked")
+"""Of what a client brings back: work that is parked here, an upstream's next round, a call to be made again once an
+address was visited, and an answer to a question of ours.
+"""
+
 T = TypeVar("T")
 
 
@@ -114,6 +119,6 @@ class Rounds(Generic[T]):
         try:
             if not isinstance(text, str):
                 raise BrokenSeal("it is no string")  # noqa: TRY301 - one message for all that is wrong with it
-            return self._seals.open(text, asking.exchange.principal, asking.about(), "parked", "round", "again")
+            return self._seals.open(text, asking.exchange.principal, asking.about(), *_KINDS)
         except BrokenSeal as broken:
             raise Fault(INVALID_PARAMS, f"`requestState` cannot be used: {broken}") from None

@@ -34,6 +34,10 @@ class Seals:
         self._aead = AESGCM(hashlib.sha256(_LABEL + (key if key is not None else os.urandom(32))).digest())
         self._now = now
 
+    def now(self) -> float:
+        """Seconds since the epoch, by the clock that ends what was sealed."""
+        return self._now()
+
     def seal(self, kind: str, principal: Principal, about: str, state: dict[str, Any], lives_s: float) -> str:
         """URL-safe text. `about` is what the state belongs to: a digest of the request, or nothing."""
         bound = [kind, principal.tenant, principal.id, about, self._now() + lives_s, state]

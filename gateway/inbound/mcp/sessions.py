@@ -53,6 +53,11 @@ class Track:
         self._prime()
         self._keep(lambda event_id: quietly_framed(message, event_id))
 
+    @property
+    def there(self) -> bool:
+        """Whether a connection carries it whose client is there; one that has left may come back for the rest."""
+        return self.wire is not None and self.wire.there
+
     def pause(self, retry_ms: int | None) -> None:
         """The connection ends, where the client is known to come back for the rest."""
         if self.number == 0 or self.wire is None or not self._conversation.primes:

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, UNSUPPORTED_PROTOCOL_VERSION
@@ -30,6 +30,8 @@ _LOG = logging.getLogger("counterfoil.inbound")
 
 LAST_ANSWERS_S = 1.0
 """How long requests under way may take after stdin has ended."""
+LET_GO_S = 0.2
+"""How long they may take when the process is told to end: calls under way are recorded whatever comes of them."""
 LAST_WORDS_S = 4.0
 """And how long what is still to be written."""
 MAX_BACKLOG_BYTES = 4 * 1024 * 1024
@@ -51,6 +53,9 @@ async def serve_stdio(*, relay: Relay, delivered: Callable[[Shown], None], princ
         try:
             await _first(source.ended, pipe.sink.broken)
             await pipe.finish()
+        except asyncio.CancelledError:
+            await pipe.let_go()
+            raise
         finally:
             source.close()
             pipe.close()
@@ -91,6 +96,11 @@ class _Pipe:
             self._write(message)
         except (TypeError, ValueError):
             _LOG.exception("a message to a client is not JSON")
+
+    @property
+    def there(self) -> bool:
+        """Whether somebody still reads, and may still ask."""
+        return not self.sink.broken.done()
 
     def pause(self, _retry_ms: int | None) -> None:
         """Nothing happens: there is one stream, and it stays."""
@@ -204,6 +214,7 @@ class _Pipe:
         """What is under way was given a moment, and what was answered is written, if anybody reads."""
         if self.sink.broken.done():
             return
+        self._relay.leaving(self._session)
         asking = asyncio.ensure_future(self._settled())
         try:
             await asyncio.wait({asking, self.sink.broken}, timeout=LAST_ANSWERS_S, return_when=asyncio.FIRST_COMPLETED)
@@ -215,6 +226,14 @@ class _Pipe:
             await asyncio.wait({emptied, self.sink.broken}, timeout=LAST_WORDS_S, return_when=asyncio.FIRST_COMPLETED)
         finally:
             emptied.cancel()
+
+    async def let_go(self) -> None:
+        """The process is to end: what waits for a person was answered, if anybody reads. The rest is not waited for."""
+        self._relay.leaving(self._session)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LET_GO_S):
+                while self._tasks and not self.sink.broken.done():
+                    await asyncio.wait(set(self._tasks))
 
     async def _settled(self) -> None:
         while self._tasks:  # an answer to `initialize` lets others begin

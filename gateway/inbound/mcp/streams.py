@@ -14,7 +14,7 @@ from typing import Protocol
 
 from mcp_types.jsonrpc import INTERNAL_ERROR
 
-from gateway.inbound.mcp.door import JSON, Headers, Message, Receive, Scope, Send
+from gateway.inbound.mcp.door import JSON, Headers, Message, Receive, Scope, Send, at_once
 from gateway.inbound.mcp.envelope import failure
 from gateway.inbound.mcp.exchange import Exchange
 from gateway.model.answer import Shown
@@ -69,18 +69,6 @@ class Connection(Protocol):
     def uncork(self) -> None:
         """What was held back goes out, at once."""
         ...
-
-
-def at_once(receive: Receive) -> Message | None:
-    """The next message, if it need not be waited for. To ask changes nothing: whoever begins to wait may stop."""
-    waiting = receive().__await__()
-    try:
-        next(waiting)
-    except StopIteration as said:
-        message: Message = said.value
-        return message
-    waiting.close()
-    return None
 
 
 class Watch:
@@ -212,6 +200,13 @@ class Wire:
     def silent(self) -> None:
         """Nothing was said for `SILENCE_S`."""
         self.commit()
+
+    @property
+    def there(self) -> bool:
+        """Whether the client is, as far as is known; asked at any time."""
+        if self.gone or self._connection is None:
+            return not self.gone
+        return not (self._connection.is_closing() or self._connection.has_left())
 
     @property
     def streams(self) -> bool:

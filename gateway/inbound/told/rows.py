@@ -29,6 +29,7 @@ from gateway.model.events import (
     Held,
     IntentRecorded,
     NoteRecorded,
+    NoticeSent,
     PhaseMoved,
     PlanInvalidated,
     PlanRecorded,
@@ -180,8 +181,8 @@ def _told(record: Record, payloads: Mapping[Digest, Any], attempts: dict[str, Ro
     event, step = record.event, record.seq
     if isinstance(event, Claim):
         return _claimed(step, event, payloads, plan)
-    if isinstance(event, FinishClaimed | FinishRefused | EvidenceRecorded):
-        return _finishing(step, event, payloads)
+    if isinstance(event, FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent):
+        return _beside(step, event, payloads)
     match event:
         case RunOpened():
             goal = [event.goal] if event.goal else []
@@ -212,10 +213,19 @@ def _told(record: Record, payloads: Mapping[Digest, Any], attempts: dict[str, Ro
             return None
 
 
-def _finishing(
-    step: int, event: FinishClaimed | FinishRefused | EvidenceRecorded, payloads: Mapping[Digest, Any]
+def _notified(step: int, event: NoticeSent) -> Row:
+    """That people were told that something waits for them."""
+    tries = "" if event.tries == 1 else f", at try {event.tries}"
+    if event.outcome == "delivered":
+        return Row(step, "", "", "told", results=[f"{event.about} by {event.channel}{tries}"], style="dim")
+    said = f"{event.about} NOT TOLD by {event.channel}{tries}: {event.reason}"
+    return Row(step, "", "", "not told", results=[said], style="yellow")
+
+
+def _beside(
+    step: int, event: FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent, payloads: Mapping[Digest, Any]
 ) -> Row:
-    """What the agent says of the end of its task, and what is found about it."""
+    """What the agent says of the end of its task, what is found about it, and who was told of what waits."""
     match event:
         case FinishClaimed():
             told = [f"the agent says: {event.outcome}", *_words(payloads.get(event.claim), "says")]
@@ -225,6 +235,8 @@ def _finishing(
         case EvidenceRecorded():
             found, style = _found(event)
             return Row(step, "", f"verifier {event.verifier}", "asked", "", event.duration_s, [found], style)
+        case NoticeSent():
+            return _notified(step, event)
         case _:
             assert_never(event)
 
