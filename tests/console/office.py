@@ -39,10 +39,16 @@ HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)> *
 
 POLICY: dict[str, Any] = {
     "description": "Repairs a shop, and asks before it acts",
-    "tools": {"read": {"effect": "read"}, "write": {"effect": "write"}, "pay": {"effect": "write"}},
+    "tools": {
+        "read": {"effect": "read"},
+        "write": {"effect": "write"},
+        "build": {"effect": "write"},
+        "pay": {"effect": "write"},
+    },
     "transitions": [
         {"name": "look", "tools": ["read"]},
-        {"name": "free", "tools": ["write"], "verify": "tests"},
+        {"name": "free", "tools": ["write"]},
+        {"name": "build", "tools": ["build"], "verify": "tests"},
         {"name": "edit", "tools": ["edit"], "approval": {"reason": "a file is changed", "risk": "low"}},
         {
             "name": "sql",
@@ -67,7 +73,7 @@ POLICY: dict[str, Any] = {
     "accounts": {"refunds": {"per": ["tenant"], "limit": {"calls": 20}}},
     "budgets": {"calls": 60, "mutations": 20},
 }
-TOOLS = ("read", "check", "write", "edit", "sql", "shell", "mail", "pay")
+TOOLS = ("read", "check", "build", "write", "edit", "sql", "shell", "mail", "pay")
 
 
 @dataclass
@@ -178,7 +184,7 @@ async def fill(at: Office) -> None:
     """The agent works, and asks for all kinds of things; one call's outcome stays unknown."""
     await at.it.call("read", {"path": "/srv/app"})
     at.it.upstreams.will("check", world.ok(structuredContent={"exit": 1}))
-    await at.it.call("write", {"n": 1})
+    await at.it.call("build", {"n": 1})
     plan = {"objective": "Refund <b>everyone</b>", "steps": ["ask", "pay"], "assumptions": []}
     await at.it.engine.claims.plan("run_1", world.USER, Plan.model_validate(plan), "gateway__plan")
     note = {"says": "the reviewer will agree", "sources": ["run_1#1"], "confidence": 0.9}
