@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -145,6 +146,23 @@ def _hidden(page: str, name: str) -> str:
     found = re.search(rf'name="{re.escape(name)}" value="([^"]*)"', page)
     assert found is not None, f"the page has no field `{name}`"
     return found[1]
+
+
+def text_of(page: str) -> str:
+    """What is to be read on a page."""
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", page)))
+
+
+async def decision_of(at: Office, name: str) -> str | None:
+    return (await at.it.book.state_of("run_1")).approvals[name].decision
+
+
+async def answered(visitor: Visitor, name: str, **fields: str) -> str:
+    """The page after an answer."""
+    page = await visitor.read(f"/approvals/{name}")
+    sent = await visitor.send(f"/approvals/{name}", page, **fields)
+    assert sent.status_code == 303, sent.text
+    return await visitor.read(sent.headers["location"].removeprefix("/console"))
 
 
 def ready() -> tuple[bool, Mapping[str, Any]]:
