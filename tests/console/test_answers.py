@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from gateway.model.review import Reviewer
+from tests import world
 from tests.console.office import ANN, MAIL, answered, decision_of, fill, office, text_of
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +63,13 @@ async def test_two_reviewers_are_needed_and_the_page_says_who_agreed() -> None:
         name = at.asked["sql"]
         page = await answered(await at.visitor(), name, decision="approved")
         assert "It still waits for others" in page
-        assert "You have agreed" in page
+        assert "You have agreed, and another must" in page
+        clerk = Reviewer("local", "carl", via="link")
+        assert "in the role <code>dba</code>, which you have not" in await (await at.visitor(clerk)).read(
+            f"/approvals/{name}"
+        )
+        asker = Reviewer("local", world.USER.id, frozenset({"dba"}), via="link")
+        assert "somebody else must answer" in await (await at.visitor(asker)).read(f"/approvals/{name}")
         assert "dba: 1 of 2 (local:boss) waits" in text_of(page)
         assert "You approved it" in await answered(await at.visitor(ANN), name, decision="approved")
         assert await decision_of(at, name) == "approved"
