@@ -18,6 +18,8 @@ from gateway.app import MAKE_ID, Gateway
 from gateway.inbound.console import Access, console_app, is_console
 from gateway.inbound.console.api import Changes, api_routes
 from gateway.inbound.console.operator import Operator
+from gateway.inbound.console.pages import Live
+from gateway.inbound.console.pages import pages as pages_of
 from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
 from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
@@ -115,11 +117,13 @@ class _Console(NamedTuple):
     app: ASGIApp
     operator: Operator
     changes: Changes
+    live: Live
 
     def close(self) -> None:
         """Sessions and open streams end at once."""
         self.operator.close()
         self.changes.close()
+        self.live.close()
 
 
 def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
@@ -139,7 +143,9 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
     operator = Operator(desk, book, url=reviewing.url, state_key=reviewing.keys.rounds, version=ours)
     changes = Changes(desk, book.clock.monotonic)
     api = (*api_routes(desk, book, changes, version=ours), *operator.routes())
-    return _Console(console_app(desk, access, pages=(), api=api), operator, changes)
+    live = Live(desk)
+    shown = pages_of(desk, book, gateway.catalogue, gateway.ready, live)
+    return _Console(console_app(desk, access, pages=shown, api=api), operator, changes, live)
 
 
 def _flow(reviewing: Reviewing, monotonic: Callable[[], float]) -> Flow | None:

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.drawing import as_mermaid, as_svg, drawing
 from gateway.cli.ledgers import fail
+from gateway.cli.mermaid import as_mermaid
 from gateway.cli.plain import counted
+from gateway.inbound.told.drawing import as_svg, drawing
 from gateway.outbound.policy_files import PolicyProblems, load_policy
 from gateway.runtime.policies import condition_trouble
 

@@ -1,47 +1,16 @@
 """Untrusted text on a terminal: nothing in it may act, hide, or pass for something else."""
 
-from datetime import datetime
-
 from rich import box
 from rich.table import Table
 
-from gateway.model.unseen import spelled_out
-
-GONE = "(erased or changed)"
-"""In the place of a payload that is cited and cannot be shown."""
-
-
-def visible(text: str, *, keep: str = "") -> str:
-    r"""The text with every character that would act, hide or look like nothing spelled out as `\u{…}`."""
-    return spelled_out(text, keep=keep)
+from gateway.inbound.told.words import GONE as GONE
+from gateway.inbound.told.words import ago as ago
+from gateway.inbound.told.words import counted as counted
+from gateway.inbound.told.words import cut as cut
+from gateway.inbound.told.words import seconds as seconds
+from gateway.inbound.told.words import visible as visible
 
 
 def plain_table(title: str | None = None) -> Table:
     """A table without lines, which fits into 80 columns as well as it can."""
     return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-
-
-def counted(number: int, what: str) -> str:
-    """`1 call`, `2 calls`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def cut(text: str, length: int) -> str:
-    """The text, or its beginning and an ellipsis."""
-    return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def ago(then: datetime, now: datetime) -> str:
-    """`12 s ago`, `5 min ago`, `3 h ago`, `2 d ago`."""
-    seconds = max(0, int((now - then).total_seconds()))
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
-
-
-def seconds(value: float | None) -> str:
-    """A duration as people read it; empty for None."""
-    if value is None:
-        return ""
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"

@@ -1,7 +1,7 @@
 """`counterfoil runs` and `counterfoil show`: the ledger read back, as a person wants to read it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -11,17 +11,15 @@ from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
 from gateway.cli.plain import ago, counted, plain_table, seconds, visible
-from gateway.cli.rows import Row, rows_of
 from gateway.cli.totals import totals
+from gateway.inbound.told.rows import Row, rows_of
 from gateway.kernel.reduce import CorruptLedger
-from gateway.kernel.standing import CHANGED, Standing, effects
-from gateway.model.canonical import Digest
-from gateway.model.events import Event, FinishClaimed, NoteRecorded, PlanRecorded
 from gateway.model.record import Record
 from gateway.model.run import Run
 from gateway.ports import Ledger, UnreadableRecord
 from gateway.runtime.book import Book
 from gateway.runtime.explain import stored_in
+from gateway.runtime.story import Story, story_of
 
 NARROW = 100
 """Columns below which, in the list of runs, things stand under each other, not beside each other."""
@@ -110,15 +108,14 @@ def show(
     found = with_ledger(ledger, lambda opened: _read(opened, run))
     if found is None:
         fail(f"no run `{run}` is in this ledger; `counterfoil runs` lists them")
-    state, records, payloads = found
     if as_json:
-        told = _changes(state) if changes else [one.model_dump(mode="json") for one in records]
+        told = _changes(found) if changes else [one.model_dump(mode="json") for one in found.records]
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
-    console.print(table_of(state, records, payloads, console.width, changes=changes))
-    console.print(Text("\n".join(totals(state, records))))
+    console.print(table_of(found, console.width, changes=changes))
+    console.print(Text("\n".join(totals(found.run, found.records))))
     if checks:
-        _print_checks(records)
+        _print_checks(found.records)
 
 
 def _show_step(wanted: str, step: int, url: str | None) -> None:
@@ -126,10 +123,10 @@ def _show_step(wanted: str, step: int, url: str | None) -> None:
 
     async def work(ledger: Ledger) -> dict[str, Any] | None:
         found = await _read(ledger, wanted)
-        record = next((one for one in found[1] if one.seq == step), None) if found is not None else None
+        record = next((one for one in found.records if one.seq == step), None) if found is not None else None
         if found is None or record is None:
             return None
-        attempt = found[0].attempts.get(getattr(record.event, "attempt", None) or "")
+        attempt = found.run.attempts.get(getattr(record.event, "attempt", None) or "")
         cited = {"arguments": getattr(record.event, "arguments", None), "result": attempt.result if attempt else None}
         stored = {name: await stored_in(ledger, digest) for name, digest in cited.items() if digest is not None}
         return {"record": record.model_dump(mode="json"), **stored}
@@ -140,53 +137,31 @@ def _show_step(wanted: str, step: int, url: str | None) -> None:
     typer.echo(json.dumps(told, indent=2))  # ASCII: nothing in it can act on a terminal
 
 
-async def _read(ledger: Ledger, wanted: str) -> tuple[Run, list[Record], dict[str, Any]] | None:
+async def _read(ledger: Ledger, wanted: str) -> Story | None:
     if wanted == "last":
         newest = await ledger.find(["run.opened"], limit=1)
         wanted = newest[0].run if newest else ""
-    records = [record for record, _ in await ledger.read(wanted)]
-    if not records:
-        return None
-    payloads: dict[str, Any] = {}
-    for cited in (digest for record in records for digest in _cited(record.event)):
-        if cited not in payloads:
-            payloads[cited] = await stored_in(ledger, cited)
     try:
-        return await (await book(ledger)).state_of(wanted), records, payloads
+        return await story_of(await book(ledger), wanted)
     except CorruptLedger as error:
         fail(f"the ledger is corrupt: {error}", code=2)
 
 
-def _cited(event: Event) -> Iterator[Digest]:
-    """The payloads that the table shows: arguments, and what the agent said itself."""
-    match event:
-        case PlanRecorded():
-            yield event.plan
-        case NoteRecorded():
-            yield event.note
-        case FinishClaimed():
-            yield event.claim
-        case _ if (arguments := getattr(event, "arguments", None)) is not None:
-            yield arguments
-        case _:
-            pass
-
-
-def _changes(run: Run) -> list[dict[str, Any]]:
+def _changes(story: Story) -> list[dict[str, Any]]:
     """What changed the world, or may have: the oldest first."""
     return [
         {"attempt": one.id, "step": one.seq, "tool": one.intent.tool, "transition": one.intent.transition}
-        | {"standing": stands.value, "by": run.undo[one.id].by if stands is Standing.UNDONE else None}
-        for one, stands in effects(run)
-        if stands in CHANGED
+        | {"standing": stands.says, "by": stands.undone_by}
+        for stands in story.stands
+        if stands.changed and (one := story.run.attempts[stands.attempt])
     ]
 
 
-def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: int, *, changes: bool = False) -> Table:
+def table_of(story: Story, width: int, *, changes: bool = False) -> Table:
     """Step, transition with the phases that it led through, verdict, charge, time of the tool and result: one row for
     each proposal and what came of it; of those that changed the world alone, or may have, if only these are asked for.
     """
-    table = plain_table(f"{run.id}  ({run.workflow})")
+    table = plain_table(f"{story.run.id}  ({story.run.workflow})")
     narrow = width < WIDE
     table.add_column("step", justify="right")
     table.add_column("transition, call, result" if narrow else "transition, call", ratio=5, overflow="fold")
@@ -195,7 +170,7 @@ def table_of(run: Run, records: list[Record], payloads: dict[str, Any], width: i
     table.add_column("tool time", justify="right", no_wrap=True)
     if not narrow:
         table.add_column("result", ratio=5, overflow="fold")
-    for row in rows_of(run, records, payloads):
+    for row in rows_of(story):
         if changes and not row.changed:
             continue
         result = Text(visible("\n".join([*row.results, row.stands]).strip("\n"), keep="\n"))
@@ -215,7 +190,7 @@ def _what(row: Row) -> Text:
     return Text("\n").join(part for part in (head, call) if part)
 
 
-def _print_checks(records: list[Record]) -> None:
+def _print_checks(records: Sequence[Record]) -> None:
     for record in records:
         for finding in getattr(record.event, "checks", ()):
             mark = "pass" if finding.passed else "REFUSED"

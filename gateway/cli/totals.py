@@ -1,7 +1,7 @@
 """What a run came to: its way through the phases, what it took, what it left in the world, and how it ended."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gateway.cli.plain import counted, seconds, visible
 from gateway.kernel.standing import effects
@@ -13,7 +13,7 @@ MAX_PHASES = 20
 """Of the way that is shown; what is left out is its middle."""
 
 
-def totals(run: Run, records: list[Record]) -> Iterator[str]:
+def totals(run: Run, records: Sequence[Record]) -> Iterator[str]:
     """A line each."""
     moves = [record.event for record in records if isinstance(record.event, PhaseMoved)]
     if moves:
@@ -29,7 +29,7 @@ def _way(phases: list[str]) -> str:
     return " → ".join(phases)
 
 
-def _spent(run: Run, records: list[Record]) -> Iterator[str]:
+def _spent(run: Run, records: Sequence[Record]) -> Iterator[str]:
     receipts = [record.event for record in records if isinstance(record.event, ReceiptRecorded)]
     evidence = [record.event for record in records if isinstance(record.event, EvidenceRecorded)]
     failed = sum(event.verdict == "fail" for event in evidence)

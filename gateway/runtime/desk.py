@@ -18,7 +18,7 @@ from gateway.model.review import Answer, Page, Refused, Reviewer, Settlement
 from gateway.model.run import Run, RunState
 from gateway.ports import Exhausted, LedgerUnavailable
 from gateway.runtime.book import Book, Step
-from gateway.runtime.inbox import LOOK_S, Inbox
+from gateway.runtime.inbox import LOOK_S, Inbox, Wanted
 from gateway.runtime.packets import Packets
 
 EXPIRE_S = 5.0
@@ -47,12 +47,14 @@ class Desk:
 
     # --- what they see ------------------------------------------------------------------------------------------------
 
-    async def inbox(self, by: Reviewer, *, limit: int = 50, after: str | None = None) -> Page:
-        """What waits for a person, as far as the reviewer may see it.
+    async def inbox(
+        self, by: Reviewer, *, limit: int = 50, after: str | None = None, wanted: Wanted | None = None
+    ) -> Page:
+        """What waits for a person, as far as the reviewer may see it; of that all, or what is wanted.
 
         Raises: LedgerUnavailable.
         """
-        return await self._inbox.page(by, limit, after)
+        return await self._inbox.page(by, limit, after, wanted)
 
     async def changed(self, since: int, within_s: float) -> int:
         """The version of what waits, as soon as it is another than `since`, or after that time.

@@ -4,10 +4,10 @@ The list (`Ledger.tracked`) says what waits; what each is about is read once. No
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.asked import RISKS, Risk
@@ -22,6 +22,9 @@ from gateway.runtime.policies import PolicyMissing
 
 LISTED = ("awaiting", "unknown", "escalated")
 """States of what is listed that wait for a person."""
+Wanted: TypeAlias = Callable[[Waiting], bool]
+"""Which rows somebody wants to see."""
+
 LOOK_S = 1.0
 """Between two looks at the list, however many ask."""
 FIRST_FOUND = 500
@@ -58,12 +61,12 @@ class Inbox:
                 self._looked_at = self._book.clock.monotonic()
         return self._order
 
-    async def page(self, by: Reviewer, limit: int, after: str | None) -> Page:
-        """What the reviewer may see of it, from beyond that row.
+    async def page(self, by: Reviewer, limit: int, after: str | None, wanted: Wanted | None = None) -> Page:
+        """What the reviewer may see of it and wants to, from beyond that row.
 
         Raises: LedgerUnavailable.
         """
-        mine = [one for one in await self.look() if by.sees(one.tenant, one.name)]
+        mine = [one for one in await self.look() if by.sees(one.tenant, one.name) and (wanted is None or wanted(one))]
         start = 0 if after is None else next((at for at, one in enumerate(mine) if _place(one) > after), len(mine))
         rows = [await self._counted(one) for one in mine[start : start + limit]]
         more = start + limit < len(mine)

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from gateway.cli.drawing import as_mermaid, as_svg, drawing
-from gateway.cli.drawing.layout import GAP_X, GAP_Y, Item, Link, lay
-from gateway.cli.drawing.lettering import width, wrapped
+from gateway.cli.mermaid import as_mermaid
+from gateway.inbound.told.drawing import as_svg, drawing
+from gateway.inbound.told.drawing.layout import GAP_X, GAP_Y, Item, Link, lay
+from gateway.inbound.told.drawing.lettering import width, wrapped
 from gateway.kernel.diagram import escaped
 from gateway.model.policy import Policy
 from gateway.outbound.policy_files import load_policy

@@ -1,11 +1,12 @@
 """What happened in a run as rows: one for each proposal and what came of it, and for each thing that is no call."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from gateway.cli.plain import GONE, counted, cut, seconds
-from gateway.kernel.standing import CHANGED, Standing, effects
+from gateway.inbound.told.words import GONE, counted, cut, seconds
+from gateway.model.canonical import Digest
 from gateway.model.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -39,7 +40,7 @@ from gateway.model.events import (
     Verdict,
 )
 from gateway.model.record import Record
-from gateway.model.run import Run
+from gateway.runtime.story import Story
 
 MAX_ARGUMENTS = 80
 """Characters of a call's arguments; `show --step` has them in full."""
@@ -67,12 +68,13 @@ class Row:
     """Whether that did change the world, or may have."""
 
 
-def rows_of(run: Run, records: list[Record], payloads: dict[str, Any]) -> list[Row]:
-    """A row for each proposal, with what came of it, and for what else happened; the payloads by digest."""
+def rows_of(story: Story) -> list[Row]:
+    """A row for each proposal, with what came of it, and for what else happened."""
+    payloads = story.payloads
     rows: list[Row] = []
     attempts: dict[str, Row] = {}
     plan: Any = None
-    for record in records:
+    for record in story.records:
         event = record.event
         row = attempts.get(getattr(event, "attempt", None) or "")
         if isinstance(event, PlanRecorded):
@@ -86,15 +88,15 @@ def rows_of(run: Run, records: list[Record], payloads: dict[str, Any]) -> list[R
             rows.append(row)
         if row is not None and isinstance(event, Verdict) and event.reported_tokens:
             row.results.append(f"{counted(event.reported_tokens, 'token')} of its model, says the client")
-    for one, stands in effects(run):
-        if (mine := attempts.get(one.id)) is not None:
-            by = attempts.get(run.undo[one.id].by or "") if stands is Standing.UNDONE else None
-            mine.stands = f"UNDONE by step {by.step}" if by is not None else f"effect {stands}"
-            mine.changed = stands in CHANGED
+    for one in story.stands:
+        if (mine := attempts.get(one.attempt)) is not None:
+            by = attempts.get(one.undone_by or "")
+            mine.stands = f"UNDONE by step {by.step}" if by is not None else f"effect {one.says}"
+            mine.changed = one.changed
     return rows
 
 
-def _allowed(step: int, event: IntentRecorded, payloads: dict[str, Any], attempts: dict[str, Row]) -> Row:
+def _allowed(step: int, event: IntentRecorded, payloads: Mapping[Digest, Any], attempts: dict[str, Row]) -> Row:
     charge = "\n".join(_charged(what, count) for what, count in event.charge.model_dump().items() if count)
     told = [f"not enforced: {_why(one.check, one.rule, one.reason)}" for one in event.checks if not one.passed]
     style = "yellow" if told else ""
@@ -174,7 +176,7 @@ def _said_by(receipt: ReceiptRecorded) -> str:
             assert_never(receipt.source)
 
 
-def _told(record: Record, payloads: dict[str, Any], attempts: dict[str, Row], plan: Any) -> Row | None:
+def _told(record: Record, payloads: Mapping[Digest, Any], attempts: dict[str, Row], plan: Any) -> Row | None:
     """A row of its own for what is no attempt's; the plan is the agent's last one."""
     event, step = record.event, record.seq
     if isinstance(event, Claim):
@@ -221,7 +223,7 @@ def _notified(step: int, event: NoticeSent) -> Row:
 
 
 def _beside(
-    step: int, event: FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent, payloads: dict[str, Any]
+    step: int, event: FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent, payloads: Mapping[Digest, Any]
 ) -> Row:
     """What the agent says of the end of its task, what is found about it, and who was told of what waits."""
     match event:
@@ -244,7 +246,7 @@ def _found(event: EvidenceRecorded) -> tuple[str, str]:
     return f"{event.verdict.upper()}: {event.kept or event.says}", "green" if event.verdict == "pass" else "yellow"
 
 
-def _claimed(step: int, event: Claim, payloads: dict[str, Any], plan: Any) -> Row:
+def _claimed(step: int, event: Claim, payloads: Mapping[Digest, Any], plan: Any) -> Row:
     """What the agent says of its own work, and what contradicts it."""
     match event:
         case PlanRecorded():
@@ -272,7 +274,7 @@ def _why(check: str, rule: str | None, reason: str | None) -> str:
     return f"{check}{named}: {reason}" if reason else f"{check}{named}"
 
 
-def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, payloads: dict[str, Any]) -> str:
+def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, payloads: Mapping[Digest, Any]) -> str:
     arguments = payloads.get(event.arguments)
     shown = _short(arguments) if arguments is not None else GONE
     undoing = f" to undo {event.compensates}" if event.compensates and not isinstance(event, IntentRecorded) else ""

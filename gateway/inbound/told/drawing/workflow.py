@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gateway.cli.plain import counted
+from gateway.inbound.told.words import counted
 from gateway.model.policy import Forbid, Policy, Transition
 
 ANYWHERE = "any phase"

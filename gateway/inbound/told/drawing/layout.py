@@ -69,7 +69,7 @@ def lay(sizes: Mapping[str, tuple[float, float]], links: Sequence[Link]) -> Layo
     boxes = {name: Item(*size) for name, size in sizes.items()}
     turned = _turned(list(sizes), links)
     _layer(boxes, links, turned)
-    laid = tuple(_chain(boxes, link, link in turned) for link in links)
+    laid = tuple(_chain(boxes, link, back=link in turned) for link in links)
     layers = _layers([*boxes.values(), *(item for one in laid for item in one.chain[1:-1])])
     for at in range(SWEEPS):
         _order(layers, down=at % 2 == 0)
@@ -111,7 +111,7 @@ def _layer(boxes: Mapping[str, Item], links: Sequence[Link], turned: set[Link]) 
             boxes[lower].layer = max(boxes[lower].layer, boxes[upper].layer + 2)
 
 
-def _chain(boxes: Mapping[str, Item], link: Link, back: bool) -> Laid:
+def _chain(boxes: Mapping[str, Item], link: Link, *, back: bool) -> Laid:
     upper, lower = (boxes[name] for name in ((link.target, link.source) if back else (link.source, link.target)))
     label = Item(link.width, link.height, upper.layer + 1)
     passing = [Item(LINE, 0.0, layer) for layer in range(upper.layer + 2, lower.layer)]

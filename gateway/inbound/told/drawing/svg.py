@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from gateway.cli.drawing.layout import Item, Laid, Layout, Link, lay
-from gateway.cli.drawing.lettering import width, wrapped
-from gateway.cli.drawing.workflow import Arrow, Drawing, Rule, State
-from gateway.cli.plain import visible
+from gateway.inbound.told.drawing.layout import Item, Laid, Layout, Link, lay
+from gateway.inbound.told.drawing.lettering import width, wrapped
+from gateway.inbound.told.drawing.workflow import Arrow, Drawing, Rule, State
+from gateway.inbound.told.words import visible
 
 MARGIN = 28.0
 PAD = 14.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from gateway.cli.drawing.workflow import Drawing, Rule, State
+from gateway.inbound.told.drawing.workflow import Drawing, Rule, State
 from gateway.kernel.diagram import EDGE, mermaid
 
 

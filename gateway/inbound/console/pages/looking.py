@@ -1,0 +1,221 @@
+"""Pages that only look: runs, one run's timeline, the ledger, tools, policies, accounts, and how this gateway is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.inbound.console.pages.site import Missing, Site, Wrong, linked, time_of
+from gateway.inbound.console.shown.diffs import Difference, difference
+from gateway.inbound.console.shown.letters import shown
+from gateway.inbound.console.visitor import reviewer_of
+from gateway.inbound.told.drawing import as_svg, drawing
+from gateway.inbound.told.rows import Row, rows_of
+from gateway.model.canonical import Digest
+from gateway.model.events import ApprovalDecided, ApprovalRequested, Event
+from gateway.model.outcome import TERMINAL
+from gateway.model.packet import Packet
+from gateway.model.record import Record
+from gateway.model.review import Reviewer
+from gateway.runtime import drift, levels, listing, searching, texts
+from gateway.runtime.story import Story, story_of
+
+MAX_ROWS = 150
+"""Steps of a timeline on one page, the last ones first asked for."""
+RUNS = 50
+FOUND = 100
+
+
+def _inside(request: Request) -> Reviewer:
+    """Whoever came by a link for one question sees that one alone."""
+    by = reviewer_of(request)
+    if by.approval is not None:
+        raise Missing("your link is for one question; ask for another link to see more")
+    return by
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+async def runs(site: Site, request: Request) -> Response:
+    """A list of runs, newest first."""
+    query, by = request.query_params, _inside(request)
+    wanted = listing.Wanted(
+        workflow=query.get("workflow", "").strip(),
+        principal=query.get("principal", "").strip(),
+        state=query.get("state", ""),
+        since=time_of(query.get("since", ""), "since"),
+    )
+    found = await listing.runs(site.book, by, wanted, after=query.get("after"), limit=RUNS)
+    states = ["open", "unsettled", *sorted(TERMINAL)]
+    more = None if found.next is None else linked(query, after=found.next)
+    values: dict[str, Any] = {"workflows": sorted(site.book.policies.in_force()), "states": states, "more": more}
+    return site.page(request, "runs.html", found=found, wanted=wanted, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A row of a timeline, with what its page can unfold."""
+
+    row: Row
+    record: Record
+    checks: Sequence[Any]
+    arguments: Mapping[str, Any] | None
+    waited_s: float | None
+    """For a person's answer: since it was asked."""
+    trouble: bool
+    """Whether it is shown unfolded."""
+
+
+async def run(site: Site, request: Request) -> Response:
+    """What happened in a run, step by step."""
+    story = await _story(site, request)
+    before = request.query_params.get("before", "")
+    rows = [row for row in rows_of(story) if not before.isdecimal() or row.step < int(before)]
+    steps = _steps(story, rows[-MAX_ROWS:])
+    earlier = rows[-MAX_ROWS].step if len(rows) > MAX_ROWS else None
+    packet = await site.desk.packet(story.run.id, reviewer_of(request))
+    values: dict[str, Any] = {"waits": _waits(story, packet), "steps": steps, "earlier": earlier, "before": before}
+    return site.page(request, "run.html", story=story, run=story.run, **values)
+
+
+def _waits(story: Story, packet: Packet | None) -> Sequence[tuple[str, str]]:
+    """What a person is asked in this run, each with its tool."""
+    names = [] if packet is None else [one.command.split()[-1] for one in packet.options if " packet " in one.command]
+    run = story.run
+    tools = {name: run.approvals[name].tool for name in names if name in run.approvals}
+    tools |= {name: run.attempts[name].intent.tool for name in names if name in run.attempts}
+    return [(name, tools.get(name, "")) for name in names]
+
+
+async def _story(site: Site, request: Request) -> Story:
+    by, name = _inside(request), request.path_params["run"]
+    story = await story_of(site.book, name)
+    if story is None or story.run.principal is None or not by.sees(story.run.principal.tenant):
+        raise Missing(f"no run `{name}` is here for you to see")
+    return story
+
+
+def _steps(story: Story, rows: Sequence[Row]) -> Sequence[Step]:
+    records = {record.seq: record for record in story.records}
+    asked = {one.event.approval: one.at for one in story.records if isinstance(one.event, ApprovalRequested)}
+    return [_step(story, row, records[row.step], asked) for row in rows]
+
+
+def _step(story: Story, row: Row, record: Record, asked: Mapping[str, datetime]) -> Step:
+    event: Event = record.event
+    since = asked.get(event.approval) if isinstance(event, ApprovalDecided) else None
+    cited: Digest | None = getattr(event, "arguments", None)
+    return Step(
+        row,
+        record,
+        checks=getattr(event, "checks", ()),
+        arguments=None if cited is None else story.payloads.get(cited),
+        waited_s=None if since is None else (record.at - since).total_seconds(),
+        trouble=row.style in {"yellow", "red"},
+    )
+
+
+# --- the ledger -------------------------------------------------------------------------------------------------------
+
+
+async def search(site: Site, request: Request) -> Response:
+    """Records that somebody looks for."""
+    query, by = request.query_params, _inside(request)
+    sought = searching.Sought(
+        run=query.get("run", "").strip(),
+        attempt=query.get("attempt", "").strip(),
+        approval=query.get("approval", "").strip(),
+        tool=query.get("tool", "").strip(),
+        principal=query.get("principal", "").strip(),
+        kind=query.get("kind", "").strip(),
+        text=query.get("text", "").strip(),
+        since=time_of(query.get("since", ""), "since"),
+        until=time_of(query.get("until", ""), "until"),
+    )
+    found = None
+    if query:
+        before = query.get("before", "")
+        if before and not before.isdecimal():
+            raise Wrong("`before` is a place in the log")
+        place = int(before) if before else None
+        found = await searching.search(site.book.ledger, by, sought, before=place, limit=FOUND)
+    more = None if found is None or found.next is None else linked(query, before=found.next)
+    return site.page(request, "search.html", sought=sought, found=found, more=more, told=_told)
+
+
+def _told(record: Record) -> str:
+    """What a record says, in one line."""
+    event = record.event
+    for name in ("reason", "says", "goal", "target"):
+        if said := getattr(event, name, None):
+            return str(said)
+    return ""
+
+
+# --- tools and policies -----------------------------------------------------------------------------------------------
+
+
+async def registry(site: Site, request: Request) -> Response:
+    """Tools as a policy sees them, and what is not as it was pinned."""
+    _inside(request)
+    workflow = request.query_params.get("workflow", "") or site.book.policies.current().policy.workflow
+    if workflow not in site.book.policies:
+        raise Missing(f"no policy for the workflow `{workflow}` is in force")
+    rules, (tools, whole) = site.book.policies.current(workflow), await site.upstreams.offered()
+    entries = drift.entries(rules, tools)
+    differs: dict[str, Difference] = {one.tool: difference(one.was, one.now) for one in entries if one.was}
+    values: dict[str, Any] = {"missing": drift.missing(rules.policy, tools), "whole": whole, "differs": differs}
+    in_force = sorted(site.book.policies.in_force())
+    return site.page(request, "registry.html", entries=entries, workflow=workflow, workflows=in_force, **values)
+
+
+async def policies(site: Site, request: Request) -> Response:
+    """The policies in force, and older texts that runs began under."""
+    _inside(request)
+    old, looked = await texts.older(site.book)
+    return site.page(request, "policies.html", current=await texts.in_force(site.book), older=old, looked=looked)
+
+
+async def policy(site: Site, request: Request) -> Response:
+    """One policy's text."""
+    one = await _policy(site, request)
+    return site.page(request, "policy.html", one=one, text=shown(texts.spelled(one.policy), strict=True))
+
+
+async def diagram(site: Site, request: Request) -> Response:
+    """Its picture, by itself: as an image it can run nothing, and its own style binds nothing else."""
+    one = await _policy(site, request)
+    return Response(as_svg(drawing(one.policy)), media_type="image/svg+xml")
+
+
+async def _policy(site: Site, request: Request) -> texts.Text:
+    _inside(request)
+    found = await texts.text_of(site.book, request.path_params["digest"])
+    if found is None:
+        raise Missing("the ledger has no text of that policy that this version can read")
+    return found
+
+
+# --- accounts and health ----------------------------------------------------------------------------------------------
+
+
+async def accounts(site: Site, request: Request) -> Response:
+    """What is taken of the budgets that runs share."""
+    by, query = _inside(request), request.query_params
+    found = await levels.levels(site.book, by, after=(query.get("account", ""), query.get("unit", "")))
+    budgets = [(one.policy.workflow, one.policy.budgets) for one in await texts.in_force(site.book)]
+    more = None if found.next is None else linked({}, account=found.next[0], unit=found.next[1])
+    return site.page(request, "accounts.html", found=found, budgets=budgets, more=more)
+
+
+async def health(site: Site, request: Request) -> Response:
+    """How this gateway is: what `/readyz` tells."""
+    _inside(request)
+    able, said = site.ready()
+    checkpoint = await site.book.ledger.checkpoints(limit=1)
+    newest = checkpoint[0] if checkpoint else None
+    return site.page(request, "health.html", able=able, said=said, checkpoint=newest)

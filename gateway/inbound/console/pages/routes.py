@@ -1,0 +1,66 @@
+"""Which page is where, behind `/console`."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from gateway.inbound.console.pages import answering, looking
+from gateway.inbound.console.pages.inbox import inbox
+from gateway.inbound.console.pages.live import Live
+from gateway.inbound.console.pages.packets import packet, value
+from gateway.inbound.console.pages.site import Site
+from gateway.inbound.console.pages.statics import static
+from gateway.ports import Upstreams
+from gateway.runtime.book import Book
+from gateway.runtime.desk import Desk
+
+Page = Callable[[Site, Request], Awaitable[Response]]
+
+_LOOKS: Sequence[tuple[str, Page]] = (
+    ("/", inbox),
+    ("/approvals/{name}", packet),
+    ("/attempts/{name}", packet),
+    ("/escalations/{name}", packet),
+    ("/values/{name}", value),
+    ("/together", answering.together),
+    ("/results", answering.results),
+    ("/runs", looking.runs),
+    ("/runs/{run}", looking.run),
+    ("/search", looking.search),
+    ("/registry", looking.registry),
+    ("/policies", looking.policies),
+    ("/policies/{digest}", looking.policy),
+    ("/policies/{digest}/diagram.svg", looking.diagram),
+    ("/accounts", looking.accounts),
+    ("/health", looking.health),
+)
+_ANSWERS: Sequence[tuple[str, Page]] = (
+    ("/approvals/{name}", answering.decide),
+    ("/attempts/{name}", answering.settle),
+    ("/escalations/{name}", answering.take_over),
+    ("/together", answering.decide_together),
+    ("/runs/{name}/stop", answering.stop),
+)
+
+
+def pages(
+    desk: Desk, book: Book, upstreams: Upstreams, ready: Callable[[], tuple[bool, Mapping[str, Any]]], live: Live
+) -> Sequence[BaseRoute]:
+    """All pages, for `console_app`; `ready` as `/readyz` tells it. Whoever stops the server closes `live` first."""
+    site = Site(desk, book, upstreams, ready)
+    return [
+        *(_route(site, path, page, "GET") for path, page in _LOOKS),
+        *(_route(site, path, page, "POST") for path, page in _ANSWERS),
+        Route("/events", site.guarded(live.events), methods=["GET"]),
+        Route("/static/{name}", static, methods=["GET"]),
+    ]
+
+
+def _route(site: Site, path: str, page: Page, method: str) -> BaseRoute:
+    async def handler(request: Request) -> Response:
+        return await page(site, request)
+
+    return Route(path, site.guarded(handler), methods=[method])

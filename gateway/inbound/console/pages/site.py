@@ -1,0 +1,224 @@
+"""What all pages share: what they read from, how they are filled in, and what becomes of a reader's mistake."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from gateway.inbound.console.pages.statics import VERSION
+from gateway.inbound.console.paths import ROOT
+from gateway.inbound.console.shown.layers import Piece
+from gateway.inbound.console.shown.letters import shown
+from gateway.inbound.console.visitor import csrf_of, reviewer_of
+from gateway.inbound.told.words import ago, counted, cut, lasting, seconds
+from gateway.model.record import utc
+from gateway.ports import LedgerUnavailable, Upstreams
+from gateway.runtime.book import Book
+from gateway.runtime.desk import Desk
+from gateway.runtime.story import CorruptLedger
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+MAX_FIELDS = 500
+
+
+class Missing(Exception):
+    """There is no such thing, or it is not theirs to see; which of the two is not said."""
+
+
+class Wrong(Exception):
+    """What was asked for cannot be meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the pages of one process read from."""
+
+    desk: Desk
+    book: Book
+    upstreams: Upstreams
+    ready: Callable[[], tuple[bool, Mapping[str, Any]]]
+    """As `/readyz` tells it."""
+
+    @property
+    def now(self) -> datetime:
+        """By the ledger's clock."""
+        return utc(self.book.clock.now())
+
+    def page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
+        """The template, filled in; with what every page needs."""
+        common = {
+            "root": ROOT,
+            "version": VERSION,
+            "by": reviewer_of(request),
+            "csrf": csrf_of(request),
+            "now": self.now,
+            "path": request.url.path.removeprefix(ROOT) or "/",
+            "query": request.query_params,
+        }
+        body = environment().get_template(template).render({**common, **values})
+        return HTMLResponse(body, status)
+
+    def guarded(self, handler: Handler) -> Handler:
+        """The handler, whose reader is told in a page what went wrong."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except Missing as error:
+                return self.page(request, "trouble.html", 404, title="There is nothing here", says=str(error))
+            except Wrong as error:
+                return self.page(request, "trouble.html", 400, title="That cannot be meant", says=str(error))
+            except CorruptLedger as error:
+                says = f"{error}; `counterfoil verify` says more"
+                return self.page(request, "trouble.html", 500, title="The ledger is damaged", says=says)
+            except LedgerUnavailable as error:
+                says = f"{error}; nothing was recorded, try again in a moment"
+                return self.page(request, "trouble.html", 503, title="The ledger cannot be asked now", says=says)
+
+        return answer
+
+
+@cache
+def environment() -> Environment:
+    """Every value is escaped, and one that is missing is an error."""
+    made = Environment(
+        loader=PackageLoader("gateway.inbound.console.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(
+        letters=lambda text: shown(str(text)),
+        words=words,
+        json=spelled,
+        plain=plain,
+        exact=lambda text: shown(str(text), strict=True),
+        ago=ago,
+        counted=counted,
+        cut=cut,
+        lasting=lasting,
+        seconds=seconds,
+        amount=amount,
+        units=units,
+        left=left,
+        at=at,
+        moment=moment,
+        pieces=drawn,
+        linked=linked,
+    )
+    return made
+
+
+def drawn(pieces: Iterable[Piece]) -> Markup:
+    """Pieces as markup; the one place where some is made of them, and all that is theirs is escaped."""
+    return Markup("").join(
+        Markup('<span class="{}"{}>{}</span>').format(one.styles, _title(one.says), one.text)
+        if one.styles or one.says
+        else escape(one.text)
+        for one in pieces
+    )
+
+
+def words(text: object) -> Markup:
+    """A sentence, in which what stands in back-ticks is set as code."""
+    parts = str(text).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(drawn(shown(part))) if at % 2 and at < len(parts) - 1 else drawn(shown(part))
+        for at, part in enumerate(parts)
+    )
+
+
+def spelled(value: object, indent: int | None = None) -> str:
+    """A value as JSON, letter by letter as it is."""
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+
+
+def plain(value: object) -> str:
+    """A value of `/readyz` in words."""
+    match value:
+        case None | [] | () | "":
+            return "none"
+        case Mapping():
+            return ", ".join(f"{name} {plain(one)}" for name, one in value.items()) or "none"
+        case list() | tuple():
+            return "; ".join(map(plain, value))
+        case _:
+            return str(value)
+
+
+def _title(says: str) -> Markup:
+    return Markup(' title="{}"').format(says) if says else Markup("")
+
+
+def amount(value: float) -> str:
+    """`1,234.5`, without digits that say nothing."""
+    return f"{value:,.2f}".rstrip("0").rstrip(".") if value != int(value) else f"{int(value):,}"
+
+
+def units(amounts: Mapping[str, float]) -> str:
+    """`1 call, 3 mutations`; what is nothing is left out."""
+    told = (f"{amount(value)} {unit.removesuffix('s') if value == 1 else unit}" for unit, value in amounts.items())
+    return ", ".join(one for one, value in zip(told, amounts.values(), strict=True) if value) or "nothing"
+
+
+def left(until: datetime, now: datetime) -> str:
+    """`2 h left`, or how long ago it ended."""
+    spell_s = (until - now).total_seconds()
+    return f"{lasting(spell_s)} left" if spell_s > 0 else f"ended {lasting(-spell_s)} ago"
+
+
+def at(value: datetime) -> str:
+    """A time for people, in UTC."""
+    return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def moment(value: datetime | str) -> datetime:
+    """A time that a packet tells as text."""
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+def linked(query: Mapping[str, str], **changed: str | int | None) -> str:
+    """The same query with other values, as it stands behind the `?`."""
+    values = {name: str(value) for name, value in {**query, **changed}.items() if value not in {None, ""}}
+    return urlencode(values)
+
+
+async def fields_of(request: Request) -> Mapping[str, list[str]]:
+    """What a form says.
+
+    Raises: Wrong.
+    """
+    try:
+        return parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    except ValueError:
+        raise Wrong("the form cannot be read") from None
+
+
+def said(fields: Mapping[str, list[str]], name: str) -> str:
+    """The field of that name; empty where it is missing."""
+    return fields.get(name, [""])[0].strip()
+
+
+def time_of(text: str, what: str) -> datetime | None:
+    """A time as a form or a person writes it; in UTC where no offset is said.
+
+    Raises: Wrong.
+    """
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Wrong(f"`{cut(text, 40)}` is no time for `{what}`; write it as 2026-11-30T12:00") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
