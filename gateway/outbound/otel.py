@@ -9,6 +9,10 @@ import os
 import threading
 from collections.abc import Callable
 from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
 
 _LOG = logging.getLogger("counterfoil.otel")
 
@@ -25,17 +29,34 @@ def configured() -> bool:
     return any(os.environ.get(name) for name in _SWITCHES)
 
 
+def measured() -> bool:
+    """Whether the environment asks for metrics too. Many a backend takes traces alone, so it must say so itself."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or os.environ.get("OTEL_METRICS_EXPORTER") == "none":
+        return False
+    wanted = os.environ.get("OTEL_METRICS_EXPORTER") == "otlp" and bool(os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"))
+    return wanted or bool(os.environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"))
+
+
 def start() -> Callable[[], None] | None:
-    """Spans go out from now on; the returned function ends that. None where nothing is configured."""
-    if not configured():
+    """Spans and metrics go out from now on; the returned function ends that. None where nothing is configured."""
+    ends = [made() for wanted, made in ((configured(), _spans), (measured(), _metrics)) if wanted]
+    if not ends:
         return None
+
+    def shutdown() -> None:
+        for end in ends:
+            end()
+
+    return shutdown
+
+
+def _spans() -> Callable[[], None]:
     from opentelemetry import trace  # noqa: PLC0415 - the SDK costs 0.3 s to import, and most runs export nothing
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter  # noqa: PLC0415
 
     exporter: SpanExporter
-    if _protocol() == "grpc":
+    if _protocol("TRACES") == "grpc":
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415
             OTLPSpanExporter as GrpcExporter,
         )
@@ -47,13 +68,40 @@ def start() -> Callable[[], None] | None:
         )
 
         exporter = HttpExporter()
-    resource = Resource.create(
-        {"service.name": os.environ.get("OTEL_SERVICE_NAME", "counterfoil"), "service.version": version("counterfoil")}
-    )
-    provider = TracerProvider(resource=resource)
+    provider = TracerProvider(resource=_resource())
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     return provider.shutdown
+
+
+def _metrics() -> Callable[[], None]:
+    from opentelemetry import metrics  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+    from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader  # noqa: PLC0415
+
+    exporter: MetricExporter
+    if _protocol("METRICS") == "grpc":
+        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415
+            OTLPMetricExporter as GrpcExporter,
+        )
+
+        exporter = GrpcExporter()
+    else:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
+            OTLPMetricExporter as HttpExporter,
+        )
+
+        exporter = HttpExporter()
+    provider = MeterProvider(metric_readers=[PeriodicExportingMetricReader(exporter)], resource=_resource())
+    metrics.set_meter_provider(provider)
+    return provider.shutdown
+
+
+def _resource() -> "Resource":
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as above
+
+    name = os.environ.get("OTEL_SERVICE_NAME", "counterfoil")
+    return Resource.create({"service.name": name, "service.version": version("counterfoil")})
 
 
 async def stop(shutdown: Callable[[], None]) -> None:
@@ -68,9 +116,11 @@ async def stop(shutdown: Callable[[], None]) -> None:
     try:
         await asyncio.wait_for(done.wait(), FLUSH_S)
     except TimeoutError:
-        _LOG.warning("the telemetry backend did not take the last spans within %.1f s; they are dropped", FLUSH_S)
+        _LOG.warning(
+            "the telemetry backend did not take the last spans or figures within %.1f s; they are dropped", FLUSH_S
+        )
 
 
-def _protocol() -> str:
-    specific = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+def _protocol(signal: str) -> str:
+    specific = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL")
     return specific or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")

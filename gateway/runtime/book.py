@@ -26,7 +26,7 @@ from gateway.model.record import SCHEMA, Record, encode, utc
 from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState, Tracked, joined
 from gateway.model.trusted import trusted
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable, Occupied
-from gateway.runtime import trace
+from gateway.runtime import measures, trace
 from gateway.runtime.heads import Heads
 from gateway.runtime.health import Health
 from gateway.runtime.leases import NOBODYS
@@ -178,6 +178,7 @@ class Book:
                 raise
             else:
                 self._heads.appended(after)
+                measures.recorded(after, events)
                 self.heard(after, events)
                 return events, after, rules
         raise LedgerUnavailable(f"run `{run_id}` changed under our hands {ROUNDS} times")

@@ -3,14 +3,18 @@
 import asyncio
 import json
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 import pytest
+from aiohttp import web
 from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as otlp
 
 from tests.cli.agents import LIMIT_S, counterfoil, post, run
 
@@ -31,7 +35,7 @@ def configured(folder: Path, server: list[str]) -> Path:
     (folder / "policies").mkdir()
     (folder / "policies" / "p.yaml").write_text(
         "workflow: w\ntools: {bank__transfer: {effect: write}}\n"
-        "transitions: [{name: pay, tools: [bank__transfer], approval: {role: finance}}]\n"
+        "transitions: [{name: pay, tools: [bank__transfer], approval: {role: finance, hold_s: 0}}]\n"
     )
     config = folder / "gateway.yaml"
     told = {
@@ -53,7 +57,11 @@ async def test_people_decide_by_the_api_and_from_their_assistants(effects_server
     agent = {"Counterfoil-Run": (await run("run", "open", "--config", str(config), "--workflow", "w"))[0].strip()}
     log = tmp_path / "effects.log"
 
-    async with counterfoil("serve", "--config", str(config)) as gateway:
+    figures: dict[str, Any] = {}
+    async with (
+        metrics_taken(figures) as endpoint,
+        counterfoil("serve", "--config", str(config), OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=endpoint) as gateway,
+    ):
         url = await gateway.hear(r"listening at (http://\S+)/mcp")
 
         async def transfer(amount: int) -> dict[str, Any]:
@@ -79,11 +87,43 @@ async def test_people_decide_by_the_api_and_from_their_assistants(effects_server
                     await gateway.process.wait()
     assert [json.loads(line)["amount"] for line in log.read_text().splitlines()] == [1, 2]
     assert not [line for line in gateway.said if "Traceback" in line], "\n".join(gateway.said)
+    assert {name: count(figure) for name, figure in figures.items()} == {
+        "counterfoil.approvals": 2,
+        "counterfoil.approval.wait.duration": 2,
+        "counterfoil.approval.first_look.duration": 2,
+        "counterfoil.approval.active.duration": 1,
+    }
+
+
+@asynccontextmanager
+async def metrics_taken(figures: dict[str, Any]) -> AsyncIterator[str]:
+    """The address of a receiver of OTLP metrics; the last of each is kept, by its name."""
+
+    async def take(request: web.Request) -> web.Response:
+        told = otlp.ExportMetricsServiceRequest.FromString(await request.read())
+        scopes = [scope for resource in told.resource_metrics for scope in resource.scope_metrics]
+        figures.update({metric.name: metric for scope in scopes for metric in scope.metrics})
+        return web.Response(content_type="application/x-protobuf")
+
+    receiver = web.Application()
+    receiver.router.add_post("/v1/metrics", take)
+    runner = web.AppRunner(receiver)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1/metrics"
+    await runner.cleanup()
+
+
+def count(figure: Any) -> int:
+    """How often it was measured."""
+    if figure.HasField("sum"):
+        return sum(int(point.as_int) for point in figure.sum.data_points)
+    return sum(int(point.count) for point in figure.histogram.data_points)
 
 
 async def by_the_api(program: httpx2.AsyncClient, _: str, asked: str) -> None:
     shown = await _until_shown(program, asked)
-    body = {"action": shown["packet"]["action"], "decision": "approved", "reason": "due"}
+    body = {"action": shown["packet"]["action"], "decision": "approved", "reason": "due", "active_s": 12}
     assert (await program.post(f"{API}/approvals/{asked}/decision", json=body)).status_code == 200
 
 

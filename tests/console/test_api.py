@@ -289,7 +289,8 @@ async def test_runs_are_listed_newest_first_and_page_by_page() -> None:
         assert [row["run"] for row in (*first["rows"], *rest["rows"])] == ["run_3", "run_2", "run_1"]
         assert rest["next"] is None
         async with at.as_(ROOT_USER) as client:
-            assert len((await client.get(f"{API}/runs")).json()["rows"]) == 4
+            for query, count in (({}, 4), ({"principal": "eve"}, 1), ({"state": "open"}, 4), ({"workflow": "x"}, 0)):
+                assert len((await client.get(f"{API}/runs", params=query)).json()["rows"]) == count
 
 
 async def test_a_reviewer_is_told_who_they_are_taken_for() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -40,17 +41,17 @@ def _unknown_references(told: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.slow
-async def test_a_few_requests_of_every_kind_find_nothing_that_the_document_does_not_promise() -> None:
-    await _explored(examples=5, phases="fuzzing,stateful")
+async def test_a_few_requests_of_every_kind_find_nothing_that_the_document_does_not_promise(tmp_path: Path) -> None:
+    await _explored(tmp_path, examples=5, phases="fuzzing,stateful")
 
 
 @pytest.mark.slow
 @pytest.mark.long
-async def test_many_requests_of_every_kind_find_nothing_that_the_document_does_not_promise() -> None:
-    await _explored(examples=40, phases="examples,coverage,fuzzing,stateful")
+async def test_many_requests_of_every_kind_find_nothing_that_the_document_does_not_promise(tmp_path: Path) -> None:
+    await _explored(tmp_path, examples=40, phases="examples,coverage,fuzzing,stateful")
 
 
-async def _explored(*, examples: int, phases: str) -> None:
+async def _explored(folder: Path, *, examples: int, phases: str) -> None:
     try:
         program = await anyio.to_thread.run_sync(lambda: real_servers.venv(REQUIREMENTS) / "bin" / "schemathesis")
     except real_servers.CannotInstall as error:
@@ -74,6 +75,7 @@ async def _explored(*, examples: int, phases: str) -> None:
             "--no-color",
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
+            cwd=folder,  # it leaves files where it runs
             env={**os.environ, "COLUMNS": "200", "HYPOTHESIS_STORAGE_DIRECTORY": os.devnull},
         )
         with anyio.fail_after(LIMIT_S):

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -25,19 +24,15 @@ from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.visitor import link_of, reviewer_of
 from gateway.model.figures import Reviews
 from gateway.model.packet import Packet
-from gateway.model.review import Answer, Page, Refused, Reviewer
+from gateway.model.review import Answer, Page, Refused, Waiting
 from gateway.ports import LedgerUnavailable
 from gateway.runtime.book import Book
 from gateway.runtime.desk import Decided, Desk
+from gateway.runtime.listing import Wanted, runs
 from gateway.runtime.reviews import reviews_of
-from gateway.runtime.run_list import runs_of
 
 UNDER = "/api/v1"
 """Behind `/console`."""
-MAX_PAGES = 20
-"""Of the inbox, looked through for one page of what was filtered for; the cursor goes on from there."""
-LOOKED_AT = 200
-"""Questions on each of them."""
 LEDGER_RETRY_S = 5
 
 
@@ -52,23 +47,12 @@ class Api:
     async def waiting(self, asked: Asked) -> told.InboxOut:
         """What waits, filtered."""
         query: told.InboxQuery = asked.query
-        wanted = query.model_dump(exclude={"limit", "after"}, exclude_none=True)
-        if not wanted:
-            page = await self.desk.inbox(asked.by, limit=query.limit, after=query.after)
-            return _inbox(page)
-        return await self._filtered(asked.by, query, wanted)
+        named = query.model_dump(exclude={"limit", "after"}, exclude_none=True)
 
-    async def _filtered(self, by: Reviewer, query: told.InboxQuery, wanted: Mapping[str, Any]) -> told.InboxOut:
-        rows: list[told.WaitingOut] = []
-        after, total = query.after, 0
-        for _ in range(MAX_PAGES):
-            page = await self.desk.inbox(by, limit=min(LOOKED_AT, query.limit - len(rows)), after=after)
-            found = [one for one in page.rows if all(getattr(one, name) == value for name, value in wanted.items())]
-            rows += [waiting_out(one) for one in found]
-            after, total = page.next, page.total
-            if after is None or len(rows) >= query.limit:
-                break
-        return told.InboxOut(rows=tuple(rows), total=total, next=after)
+        def wanted(one: Waiting) -> bool:
+            return all(getattr(one, name) == value for name, value in named.items())
+
+        return _inbox(await self.desk.inbox(asked.by, limit=query.limit, after=query.after, wanted=wanted))
 
     async def question(self, asked: Asked) -> told.QuestionOut:
         """One question; that it was looked at is recorded."""
@@ -114,7 +98,8 @@ class Api:
     async def runs(self, asked: Asked) -> told.RunsOut:
         """Runs, newest first."""
         query: told.RunsQuery = asked.query
-        page = await runs_of(self.book, asked.by, limit=query.limit, after=query.after)
+        wanted = Wanted(query.workflow or "", query.principal or "", query.state or "")
+        page = await runs(self.book, asked.by, wanted, after=query.after, limit=query.limit)
         return told.RunsOut(rows=tuple(row_of_run(one) for one in page.rows), next=page.next)
 
     async def run(self, asked: Asked) -> told.RunOut:
@@ -212,7 +197,6 @@ TABLE: tuple[Operation[Api], ...] = (
             Lead("showAttempt", "/rows/0/name"),
             Lead("showRun", "/rows/0/run"),
         ),
-        says="With a filter a page may have fewer rows than `limit`, or none, and still a `next`.",
     ),
     Operation(
         "GET",
@@ -273,6 +257,7 @@ TABLE: tuple[Operation[Api], ...] = (
         Api.runs,
         told.RunsOut,
         query=told.RunsQuery,
+        says="A page looks through a bounded number of runs: it may have few rows, or none, and a `next`.",
         leads=(Lead("showRun", "/rows/0/run"), Lead("showTimeline", "/rows/0/run")),
     ),
     Operation(

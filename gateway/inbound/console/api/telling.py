@@ -2,7 +2,8 @@
 
 from gateway.inbound.console.api import told
 from gateway.model.review import Waiting
-from gateway.model.run import Approval, Run
+from gateway.model.run import Approval
+from gateway.runtime.listing import Listed
 
 
 def waiting_out(one: Waiting) -> told.WaitingOut:
@@ -30,17 +31,6 @@ def approval_out(one: Approval) -> told.ApprovalOut:
     )
 
 
-def row_of_run(run: Run) -> told.RunRow:
+def row_of_run(one: Listed) -> told.RunRow:
     """One run, briefly."""
-    return told.RunRow(
-        run=run.id,
-        workflow=run.workflow,
-        tenant=run.principal.tenant if run.principal is not None else "",
-        principal=run.principal.id if run.principal is not None else "",
-        phase=run.phase,
-        state=str(run.stopped.outcome) if run.stopped is not None else str(run.state),
-        opened_at=run.opened_at,
-        calls=run.spent.calls,
-        mutations=run.spent.mutations,
-        unsettled=len(run.unsettled),
-    )
+    return told.RunRow(**{name: getattr(one, name) for name in told.RunRow.model_fields})

@@ -56,6 +56,11 @@ class RunsQuery(Shape):
     limit: int = Field(default=50, ge=1, le=200)
     after: str | None = Field(default=None, min_length=1, max_length=500)
     """`next` of the page before."""
+    workflow: str | None = Field(default=None, max_length=200)
+    principal: str | None = Field(default=None, max_length=200)
+    """A part of its tenant and name."""
+    state: str | None = Field(default=None, max_length=50)
+    """`open`, `unsettled`, or how it ended."""
 
 
 class TimelineQuery(Shape):
@@ -163,7 +168,7 @@ class InboxOut(Shape):
 
     rows: tuple[WaitingOut, ...]
     total: int
-    """All that waits for this reviewer, whatever was filtered for."""
+    """All of these that wait for this reviewer."""
     next: str | None
     """Give it as `after` for what comes after these; null: there is no more."""
 
@@ -247,12 +252,17 @@ class RunRow(Shape):
     principal: str
     phase: str
     state: str
-    """`running`, or how it ended."""
-    opened_at: AwareDatetime | None
+    """`open`, how it ended, or that it cannot be read."""
+    goal: str
+    opened_at: AwareDatetime
     calls: int
     mutations: int
     unsettled: int
     """Attempts of which it is not known what came of them."""
+    owed: int
+    """Effects that are to be undone."""
+    failed: int
+    """Effects that a person must undo."""
 
 
 class RunsOut(Shape):
