@@ -138,7 +138,10 @@ async def question(book: Book, waits: Waits, *, whole: bool = True) -> Matter | 
 async def _reason(book: Book, run: Run, approval: Approval) -> str:
     (found,) = await book.ledger.read(run.id, approval.seq - 1, limit=1)
     event = found[0].event
-    return (event.because or event.reason) if isinstance(event, ApprovalRequested) else ""
+    if not isinstance(event, ApprovalRequested):
+        return ""
+    # What it was asked anew for may quote what was seen of the call; that is for the console to show.
+    return f"{event.reason}; asked anew, for what a yes rested on has changed" if event.because else event.reason
 
 
 def _approval(run: Run, approval: Approval, reason: str, now: datetime) -> Matter:

@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -39,10 +40,16 @@ HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)> *
 
 POLICY: dict[str, Any] = {
     "description": "Repairs a shop, and asks before it acts",
-    "tools": {"read": {"effect": "read"}, "write": {"effect": "write"}, "pay": {"effect": "write"}},
+    "tools": {
+        "read": {"effect": "read"},
+        "write": {"effect": "write"},
+        "build": {"effect": "write"},
+        "pay": {"effect": "write"},
+    },
     "transitions": [
         {"name": "look", "tools": ["read"]},
-        {"name": "free", "tools": ["write"], "verify": "tests"},
+        {"name": "free", "tools": ["write"]},
+        {"name": "build", "tools": ["build"], "verify": "tests"},
         {"name": "edit", "tools": ["edit"], "approval": {"reason": "a file is changed", "risk": "low"}},
         {
             "name": "sql",
@@ -67,7 +74,7 @@ POLICY: dict[str, Any] = {
     "accounts": {"refunds": {"per": ["tenant"], "limit": {"calls": 20}}},
     "budgets": {"calls": 60, "mutations": 20},
 }
-TOOLS = ("read", "check", "write", "edit", "sql", "shell", "mail", "pay")
+TOOLS = ("read", "check", "build", "write", "edit", "sql", "shell", "mail", "pay")
 
 
 @dataclass
@@ -141,6 +148,23 @@ def _hidden(page: str, name: str) -> str:
     return found[1]
 
 
+def text_of(page: str) -> str:
+    """What is to be read on a page."""
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", page)))
+
+
+async def decision_of(at: Office, name: str) -> str | None:
+    return (await at.it.book.state_of("run_1")).approvals[name].decision
+
+
+async def answered(visitor: Visitor, name: str, **fields: str) -> str:
+    """The page after an answer."""
+    page = await visitor.read(f"/approvals/{name}")
+    sent = await visitor.send(f"/approvals/{name}", page, **fields)
+    assert sent.status_code == 303, sent.text
+    return await visitor.read(sent.headers["location"].removeprefix("/console"))
+
+
 def ready() -> tuple[bool, Mapping[str, Any]]:
     """As `/readyz` would tell it."""
     return True, {
@@ -178,7 +202,7 @@ async def fill(at: Office) -> None:
     """The agent works, and asks for all kinds of things; one call's outcome stays unknown."""
     await at.it.call("read", {"path": "/srv/app"})
     at.it.upstreams.will("check", world.ok(structuredContent={"exit": 1}))
-    await at.it.call("write", {"n": 1})
+    await at.it.call("build", {"n": 1})
     plan = {"objective": "Refund <b>everyone</b>", "steps": ["ask", "pay"], "assumptions": []}
     await at.it.engine.claims.plan("run_1", world.USER, Plan.model_validate(plan), "gateway__plan")
     note = {"says": "the reviewer will agree", "sources": ["run_1#1"], "confidence": 0.9}

@@ -19,6 +19,13 @@ TALLER = "document.documentElement.scrollHeight - Math.max(innerHeight, document
 """How much there is below the end of the page, which is nothing but a mistake of its style."""
 
 
+@pytest.fixture(scope="module")
+async def by() -> AsyncIterator[Browser]:
+    """One browser for all; each visit has a profile of its own."""
+    async with browser() as one:
+        yield one
+
+
 @asynccontextmanager
 async def visiting(
     at: Office, by: Browser, *, script: bool = True, width: int = 1280, theme: Theme = "light"
@@ -37,6 +44,13 @@ async def visiting(
     yield page
     await around.close()
     assert [one for one in troubles if not re.search("status of 40[49]", one)] == []
+
+
+async def press(page: Page, *keys: str) -> None:
+    """Keys, once the page's script is there to hear them."""
+    await page.wait_for_function("document.readyState === 'complete'")
+    for key in keys:
+        await page.keyboard.press(key)
 
 
 async def decision_of(at: Office, name: str) -> str | None:
@@ -65,23 +79,19 @@ async def places(at: Office) -> Sequence[str]:
     )
 
 
-async def test_a_reviewer_decides_with_the_keyboard_alone_and_hears_what_is_new() -> None:
-    async with browser() as by, served() as at:
+async def test_a_reviewer_decides_with_the_keyboard_alone_and_hears_what_is_new(by: Browser) -> None:
+    async with served() as at:
         await fill(at)
         async with visiting(at, by) as page:
-            await page.keyboard.press("?")
+            await press(page, "?")
             await expect(page.locator("#keys")).to_be_visible()
-            await page.keyboard.press("Escape")
-            await page.keyboard.press("j")
-            await page.keyboard.press("j")
-            await page.keyboard.press("k")
+            await press(page, "Escape", "j", "j", "k")
             await expect(page.locator(".here h2")).to_have_text("sql")
             await page.keyboard.press("Enter")
             await expect(page.locator("h1")).to_have_text("May sql be called?")
-            await page.keyboard.press("a")
-            await page.keyboard.press("Enter")
+            await press(page, "a", "Enter")
             await expect(page.locator(".result")).to_contain_text("You approved it")
-            await page.keyboard.press("u")
+            await press(page, "u")
             await page.wait_for_url(f"{at.url}/console/")
             before = await page.locator("article[data-item]").count()
             await at.ask("mail", {**MAIL, "subject": "Another"})
@@ -91,8 +101,8 @@ async def test_a_reviewer_decides_with_the_keyboard_alone_and_hears_what_is_new(
             await expect(page.locator("h1 .count")).to_have_text("9")
 
 
-async def test_a_rejection_has_its_reason_and_how_long_it_was_looked_at() -> None:
-    async with browser() as by, served() as at:
+async def test_a_rejection_has_its_reason_and_how_long_it_was_looked_at(by: Browser) -> None:
+    async with served() as at:
         await fill(at)
         name = at.asked["pay"]
         async with visiting(at, by) as page:
@@ -100,18 +110,17 @@ async def test_a_rejection_has_its_reason_and_how_long_it_was_looked_at() -> Non
             assert await page.title() == "pay: awaiting · Counterfoil", "nothing of the agent's has run"
             await expect(page.locator("dl.tree").first).to_contain_text(HOSTILE)
             await page.wait_for_timeout(1_100)
-            await page.keyboard.press("r")
+            await press(page, "r")
             await page.keyboard.type("the order is paid back already")
-            await page.keyboard.press("Tab")
-            await page.keyboard.press("Enter")
+            await press(page, "Tab", "Enter")
             await expect(page.locator(".result")).to_contain_text("You rejected it")
         (record,) = await at.it.ledger.find(["approval.decided"], limit=1)
         assert record.event.reason == "the order is paid back already"
         assert 1 <= record.event.active_s < 60
 
 
-async def test_everything_is_decided_without_a_script() -> None:
-    async with browser() as by, served() as at:
+async def test_everything_is_decided_without_a_script(by: Browser) -> None:
+    async with served() as at:
         await fill(at)
         async with visiting(at, by, script=False, width=390) as page:
             await page.click("text=mail")
@@ -133,25 +142,24 @@ async def test_everything_is_decided_without_a_script() -> None:
         assert await decision_of(at, at.asked["pay"]) == "approved"
 
 
-async def test_an_answer_that_came_too_late_says_so_and_shows_what_holds() -> None:
-    async with browser() as by, served() as at:
+async def test_an_answer_that_came_too_late_says_so_and_shows_what_holds(by: Browser) -> None:
+    async with served() as at:
         await fill(at)
         async with visiting(at, by) as page:
             await page.goto(f"{at.url}/console/approvals/{at.asked['mail']}")
             visitor = await at.visitor(BOSS)
             other = await visitor.read(f"/approvals/{at.asked['mail']}")
             await visitor.send(f"/approvals/{at.asked['mail']}", other, decision="rejected", reason="no")
-            await page.keyboard.press("a")
-            await page.keyboard.press("Enter")
+            await press(page, "a", "Enter")
             await expect(page.locator(".result.bad")).to_contain_text("This was not taken")
             await expect(page.locator(".decide")).to_contain_text("Rejected")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_every_page_fits_and_keeps_nobody_out(theme: Theme) -> None:
+async def test_every_page_fits_and_keeps_nobody_out(by: Browser, theme: Theme) -> None:
     source = axe()
-    async with browser() as by, served() as at:
+    async with served() as at:
         await fill(at)
         found: dict[str, Any] = {}
         for width in WIDTHS:

@@ -8,14 +8,20 @@ import pytest
 
 from gateway.kernel.registry import pin
 from gateway.model.review import Reviewer
-from tests.console.office import ANN, BOSS, HOSTILE, MAIL, NEW, STRANGER, Office, Visitor, fill, office
+from tests.console.office import (
+    ANN,
+    BOSS,
+    HOSTILE,
+    MAIL,
+    NEW,
+    STRANGER,
+    answered,
+    fill,
+    office,
+    text_of,
+)
 
 pytestmark = pytest.mark.anyio
-
-
-def text_of(page: str) -> str:
-    """What is to be read on a page."""
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", page)))
 
 
 def attributes(page: str) -> list[str]:
@@ -28,18 +34,6 @@ def attributes(page: str) -> list[str]:
 
     Reader().feed(page)
     return found
-
-
-async def decision_of(at: Office, name: str) -> str | None:
-    return (await at.it.book.state_of("run_1")).approvals[name].decision
-
-
-async def answered(visitor: Visitor, name: str, **fields: str) -> str:
-    """The page after an answer."""
-    page = await visitor.read(f"/approvals/{name}")
-    sent = await visitor.send(f"/approvals/{name}", page, **fields)
-    assert sent.status_code == 303, sent.text
-    return await visitor.read(sent.headers["location"].removeprefix("/console"))
 
 
 # --- the inbox --------------------------------------------------------------------------------------------------------
@@ -185,165 +179,6 @@ async def test_that_somebody_looked_is_recorded_once() -> None:
             await (await at.visitor(by)).read(f"/approvals/{at.asked['mail']}")
         approval = (await at.it.book.state_of("run_1")).approvals[at.asked["mail"]]
         assert approval.seen == (("local", "local:boss"), ("local", "ann"))
-
-
-# --- answers ----------------------------------------------------------------------------------------------------------
-
-
-async def test_an_approval_is_recorded_and_runs_nothing() -> None:
-    async with office() as at:
-        await at.ask("mail", MAIL)
-        page = await answered(await at.visitor(), at.asked["mail"], decision="approved")
-        assert "You approved it" in page
-        assert await decision_of(at, at.asked["mail"]) == "approved"
-        assert [one.tool.name for one in at.it.upstreams.sent] == []
-
-
-async def test_a_rejection_and_a_return_reach_the_agent_with_their_reason() -> None:
-    async with office() as at:
-        visitor = await at.visitor()
-        for decision in ("rejected", "returned"):
-            name = await at.ask("mail", {**MAIL, "subject": decision})
-            await answered(visitor, name, decision=decision, reason="it has no order number")
-            approval = (await at.it.book.state_of("run_1")).approvals[name]
-            assert (approval.decision, approval.reason) == (decision, "it has no order number")
-
-
-async def test_a_reason_is_asked_for_where_policy_says_so_and_nothing_is_recorded_before() -> None:
-    async with office() as at:
-        await fill(at)
-        visitor, name = await at.visitor(), at.asked["shell"]
-        page = await visitor.read(f"/approvals/{name}")
-        assert page.count("required") >= 3
-        sent = await visitor.send(f"/approvals/{name}", page, decision="approved", reason="")
-        assert sent.status_code == 409
-        assert "This was not taken" in sent.text
-        assert await decision_of(at, name) is None
-
-
-async def test_a_yes_goes_further_only_as_far_as_policy_offers() -> None:
-    async with office() as at:
-        await fill(at)
-        visitor, name = await at.visitor(), at.asked["pay"]
-        page = await visitor.read(f"/approvals/{name}")
-        assert "5 at most" in page
-        wider = {"decision": "approved", "reuse": "wider", "times": "6", "for_s": "1800"}
-        assert (await visitor.send(f"/approvals/{name}", page, **wider)).status_code == 409
-        told = await answered(visitor, name, **{**wider, "times": "3"})
-        assert "You approved it" in told
-        granted = (await at.it.book.state_of("run_1")).approvals[name].granted
-        assert granted is not None
-        assert granted.times == 3
-
-
-async def test_two_reviewers_are_needed_and_the_page_says_who_agreed() -> None:
-    async with office() as at:
-        await fill(at)
-        name = at.asked["sql"]
-        page = await answered(await at.visitor(), name, decision="approved")
-        assert "It still waits for others" in page
-        assert "You have agreed" in page
-        assert "dba: 1 of 2 (local:boss) waits" in text_of(page)
-        assert "You approved it" in await answered(await at.visitor(ANN), name, decision="approved")
-        assert await decision_of(at, name) == "approved"
-
-
-@pytest.mark.parametrize("how", ["decided", "expired", "forged"])
-async def test_an_answer_that_cannot_be_taken_says_why_and_what_holds_now(how: str) -> None:
-    async with office() as at:
-        await at.ask("mail", MAIL)
-        visitor, name = await at.visitor(), at.asked["mail"]
-        page = await visitor.read(f"/approvals/{name}")
-        fields = {"decision": "approved"}
-        match how:
-            case "decided":
-                await answered(await at.visitor(ANN), name, decision="rejected", reason="no")
-            case "expired":
-                at.it.clock.tell(2 * 86_400)
-                visitor = await at.visitor()
-                csrf = await visitor.read("/")
-                page = re.sub(r'name="csrf" value="[^"]*"', re.findall(r'name="csrf" value="[^"]*"', csrf)[0], page)
-            case _:
-                fields["action"] = "c1:" + "0" * 64
-        sent = await visitor.send(f"/approvals/{name}", page, **fields)
-        assert sent.status_code == 409
-        assert "Nothing was recorded" in sent.text
-        assert await decision_of(at, name) in {None, "rejected", "expired"}
-
-
-async def test_no_form_is_taken_that_another_page_sent() -> None:
-    async with office() as at:
-        await at.ask("mail", MAIL)
-        visitor, name = await at.visitor(), at.asked["mail"]
-        page = await visitor.read(f"/approvals/{name}")
-        assert (await visitor.send(f"/approvals/{name}", page, decision="approved", csrf="x")).status_code == 403
-        assert await decision_of(at, name) is None
-
-
-async def test_questions_of_one_kind_are_answered_together_each_for_its_own_action() -> None:
-    async with office() as at:
-        await fill(at)
-        visitor = await at.visitor()
-        inbox = await visitor.read("/?tool=pay")
-        names = re.findall(r'name="q" value="(ap_[^"]*)"', inbox)
-        page = await visitor.read("/together?" + "&".join(f"q={one}" for one in names))
-        actions = dict(re.findall(r'name="(action-ap_[^"]*)" value="([^"]*)"', page))
-        assert len(set(actions.values())) == 3
-        actions[f"action-{names[0]}"] = "c1:" + "0" * 64
-        sent = await visitor.send("/together", page, q=names, decision="approved", **actions)
-        results = text_of(await visitor.read(sent.headers["location"].removeprefix("/console")))
-        assert "2 of 3 answers were taken" in results
-        assert [await decision_of(at, one) for one in names] == [None, "approved", "approved"]
-
-
-async def test_how_long_the_page_was_looked_at_is_recorded_with_and_without_a_script() -> None:
-    async with office() as at:
-        for active, expected in (("12.5", 12.5), ("", 30.0)):
-            name = await at.ask("mail", {**MAIL, "subject": active})
-            visitor = await at.visitor()
-            page = await visitor.read(f"/approvals/{name}")
-            at.it.clock.tell(30)
-            await visitor.send(f"/approvals/{name}", page, decision="approved", active_s=active)
-            (record,) = await at.it.ledger.find(["approval.decided"], limit=1)
-            assert record.event.active_s == expected
-
-
-async def test_an_unknown_call_is_settled_with_how_that_is_known() -> None:
-    async with office() as at:
-        await fill(at)
-        (attempt,) = (await at.it.book.state_of("run_1")).unsettled
-        visitor = await at.visitor()
-        page = await visitor.read(f"/attempts/{attempt}")
-        refused = await visitor.send(f"/attempts/{attempt}", page, what="happened", reason=" ")
-        assert refused.status_code == 409
-        sent = await visitor.send(f"/attempts/{attempt}", page, what="happened", reason="row 2 is there")
-        assert sent.status_code == 303
-        assert (await at.it.book.state_of("run_1")).attempts[attempt].state == "answered"
-
-
-async def test_a_run_is_stopped_by_a_persons_word() -> None:
-    async with office() as at:
-        await at.ask("mail", MAIL)
-        visitor = await at.visitor()
-        page = await visitor.read("/runs/run_1")
-        sent = await visitor.send("/runs/run_1/stop", page, reason="the shop is closed")
-        assert sent.status_code == 303
-        assert "the shop is closed" in await visitor.read("/runs/run_1")
-
-
-async def test_a_run_that_was_handed_over_is_taken_over_once() -> None:
-    handed = {"name": "hand-over", "tools": ["write"], "to": "handed"}
-    async with office(transitions=[handed], phases={"open": {}, "handed": {"ends": "human_escalation"}}) as at:
-        await at.it.call("write", {"n": 1})
-        visitor = await at.visitor()
-        assert "A run was handed over" in await visitor.read("/")
-        page = await visitor.read("/escalations/run_1")
-        sent = await visitor.send("/escalations/run_1", page, reason="I call them")
-        told = await visitor.read(sent.headers["location"].removeprefix("/console"))
-        assert "You took it over" in told
-        assert "Taken over" in told
-        assert (await visitor.send("/escalations/run_1", page, reason="again")).status_code == 409
-        assert "You took it over" not in await visitor.read("/escalations/run_1?answered=approved")
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------

@@ -1,9 +1,12 @@
 """A relay before the real engine, over the shipped memory ledger, in which `write` needs a person; and that person."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import anyio
 
 from gateway.model.review import Answer, Reviewer
 from gateway.outbound.ledger.memory import MemoryLedger
@@ -87,9 +90,11 @@ class Desk:
         action = next(one.event.action for one in records if one.event.approval == approval)
         await people(self.book).decide(Answer(approval, action, decision, reason), by)
 
-    async def held(self, count: int = 1) -> None:
+    async def held(self, count: int = 1, within_s: float = 10) -> None:
         """So many calls are kept waiting now."""
-        await until(lambda: self.holding == count)
+        with anyio.fail_after(within_s):
+            while self.holding != count:
+                await asyncio.sleep(0.001)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.model.canonical import digest
 from gateway.outbound.ledger import open_ledger
+from gateway.ports import LedgerUnavailable
 from tests import world
 from tests.inbound.asked import ME, until
 from tests.inbound.desk import REVIEWER, TOLD, Desk, desk, people
@@ -248,7 +249,8 @@ async def test_a_call_that_waited_is_answered_from_the_record_of_the_equal_one_t
         assert it.sent == [{"text": "a"}]
 
 
-async def test_a_thousand_calls_that_wait_cost_a_timer_each_and_one_look_for_all() -> None:
+@pytest.mark.parametrize("count", [100, pytest.param(1_000, marks=pytest.mark.slow)])
+async def test_many_calls_that_wait_cost_a_timer_each_and_one_look_for_all(count: int) -> None:
     async with desk(**LONG) as it:
         looks = 0
         find = it.ledger.find
@@ -259,10 +261,10 @@ async def test_a_thousand_calls_that_wait_cost_a_timer_each_and_one_look_for_all
             return await find(kinds, **more)
 
         it.ledger.find = counted
-        works = [begun(it, str(number))[1] for number in range(1_000)]
-        await it.held(1_000)
+        works = [begun(it, str(number))[1] for number in range(count)]
+        await it.held(count, within_s=60)
         tasks = len(asyncio.all_tasks())
-        assert tasks <= 1_000 + 5, "a hold is the task of its request, and no other"
+        assert tasks <= count + 5, "a hold is the task of its request, and no other"
         used = time.process_time()
         for _ in range(5):
             it.clock.tell(1.1)
@@ -270,13 +272,13 @@ async def test_a_thousand_calls_that_wait_cost_a_timer_each_and_one_look_for_all
         assert looks <= 6
         assert time.process_time() - used < 1.0
         assert [attempt for run in [it.it.gate] for attempt in run.carrier.open] == []  # type: ignore[attr-defined]
-        approvals = await it.asked(1_000)
-        await it.decide(approvals[500])
+        approvals = await it.asked(count)
+        await it.decide(approvals[count // 2])
         await until(lambda: sum(work.done() for work in works) == 1)
         assert len(it.sent) == 1
         it.it.relay.release()
-        answers: Any = await asyncio.wait_for(asyncio.gather(*works), 20)
-        assert sorted(outcome(one["result"]) for one in answers) == ["needs_approval"] * 999 + ["result"]
+        answers: Any = await asyncio.wait_for(asyncio.gather(*works), 60)
+        assert sorted(outcome(one["result"]) for one in answers) == ["needs_approval"] * (count - 1) + ["result"]
 
 
 # --- decided elsewhere ------------------------------------------------------------------------------------------------
@@ -391,3 +393,24 @@ async def test_a_run_that_ends_while_a_call_waits_ends_the_wait() -> None:
         answer: Any = await asyncio.wait_for(work, 5)
         told = answer["result"]["structuredContent"]
         assert (told["outcome"], told["terminal"], it.sent) == ("human_escalation", True, [])
+
+
+async def test_a_ledger_that_cannot_be_read_for_a_moment_ends_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.inbound.mcp.holds.EVERY_S", 0.01)
+    async with desk(**LONG) as it:
+        _, work = begun(it)
+        await it.held()
+        (approval,) = await it.asked()
+        read, refused = it.ledger.read, asyncio.Event()
+
+        async def refuses(*_: Any, **__: Any) -> Any:
+            it.ledger.read = read
+            refused.set()
+            raise LedgerUnavailable("it is locked")
+
+        it.ledger.read = refuses
+        await asyncio.wait_for(refused.wait(), 5)
+        assert not work.done()
+        await it.decide(approval)
+        answer: Any = await asyncio.wait_for(work, 10)
+        assert (outcome(answer["result"]), it.sent) == ("result", [{"text": "a"}])

@@ -8,9 +8,8 @@ from inline_snapshot import snapshot
 
 from gateway.model.events import NoticeSent
 from gateway.model.notice import Audience
-from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.outbound.notices.services import Service
-from gateway.ports import Append, LedgerUnavailable, Silence
+from gateway.ports import Silence
 from gateway.runtime.announce import Announcer
 from gateway.runtime.book import Book
 from gateway.runtime.channels import Line
@@ -359,28 +358,3 @@ async def test_a_question_can_be_answered_while_people_are_told_of_it() -> None:
         await it.after(60)
         assert len(hook.got) == 1
         assert it.announcer.state()["undelivered"] == 0
-
-
-async def test_what_the_ledger_did_not_take_is_recorded_later_and_not_sent_again() -> None:
-    async with receiving() as hook, telling(line(hook), ledger=(ledger := Failing())) as it:
-        await it.house.call("pay")
-        ledger.fails = True
-        await it.look()
-        assert (len(hook.got), it.announcer.state()["undelivered"]) == (1, 1)
-        await it.after(3)
-        ledger.fails = False
-        await it.after(6)
-        assert len(hook.got) == 1
-        assert [one.outcome for one in await it.sent()] == ["delivered"]
-        assert it.announcer.state()["undelivered"] == 0
-
-
-class Failing(MemoryLedger):
-    """A ledger that may have no room."""
-
-    fails = False
-
-    async def append(self, step: Append) -> None:
-        if self.fails:
-            raise LedgerUnavailable("the disk is full")
-        await super().append(step)

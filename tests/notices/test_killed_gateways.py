@@ -19,7 +19,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 POLICY = {
     "workflow": "bank",
     "tools": {"bank__transfer": {"effect": "write", "reversible": "no"}},
-    "transitions": [{"name": "transfer", "tools": ["bank__transfer"], "approval": {"reason": "money leaves"}}],
+    "transitions": [
+        {"name": "transfer", "tools": ["bank__transfer"], "approval": {"reason": "money leaves", "hold_s": 0}}
+    ],
 }
 
 

@@ -3,13 +3,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from gateway.inbound.told.words import GONE, counted, cut, seconds
 from gateway.model.canonical import Digest
 from gateway.model.events import (
     ApprovalDecided,
+    ApprovalExpired,
     ApprovalRequested,
+    ApprovalSeen,
+    ApprovalWithdrawn,
     AttemptAbandoned,
     AttemptQueried,
     AttemptRefuted,
@@ -22,6 +25,7 @@ from gateway.model.events import (
     CompensationFailed,
     CompensationOwed,
     Denied,
+    EscalationAcknowledged,
     Event,
     EvidenceRecorded,
     FinishClaimed,
@@ -41,6 +45,8 @@ from gateway.model.events import (
 )
 from gateway.model.record import Record
 from gateway.runtime.story import Story
+
+_People: TypeAlias = ApprovalDecided | ApprovalSeen | ApprovalWithdrawn | ApprovalExpired | EscalationAcknowledged
 
 MAX_ARGUMENTS = 80
 """Characters of a call's arguments; `show --step` has them in full."""
@@ -179,6 +185,8 @@ def _said_by(receipt: ReceiptRecorded) -> str:
 def _told(record: Record, payloads: Mapping[Digest, Any], attempts: dict[str, Row], plan: Any) -> Row | None:
     """A row of its own for what is no attempt's; the plan is the agent's last one."""
     event, step = record.event, record.seq
+    if isinstance(event, _People):
+        return _answered(step, event)
     if isinstance(event, Claim):
         return _claimed(step, event, payloads, plan)
     if isinstance(event, FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent):
@@ -203,14 +211,34 @@ def _told(record: Record, payloads: Mapping[Digest, Any], attempts: dict[str, Ro
             first = attempts.get(event.attempt)
             told = [f"answered from the record of step {first.step}" if first else "answered from the record"]
             return Row(step, event.transition or "", _call(event, payloads), "replayed", results=told)
-        case ApprovalDecided():
-            reason = f": {event.reason}" if event.reason else ""
-            told = [f"{event.approval} by {event.by.id}{reason}"]
-            return Row(step, "", "", event.decision, results=told, style="magenta")
         case RunStopped():
             return Row(step, event.rule or "", "", f"STOP\n{event.outcome}", results=[event.reason], style="bold")
         case _:
             return None
+
+
+def _answered(step: int, event: _People) -> Row:
+    """What people did about a question, or a run."""
+    match event:
+        case ApprovalDecided():
+            looked = "" if event.active_s is None else f", who looked at it for {seconds(event.active_s)}"
+            told = f"{event.approval} by {event.by.id}{looked}{_because(event.reason)}"
+            return Row(step, "", "", event.decision, results=[told], style="magenta")
+        case ApprovalSeen():
+            return Row(step, "", "", "looked at", results=[f"{event.approval} by {event.by.id}"], style="dim")
+        case ApprovalWithdrawn():
+            told = f"{event.approval} by {event.by.id}{_because(event.reason)}"
+            return Row(step, "", "", "withdrawn", results=[told], style="magenta")
+        case ApprovalExpired():
+            return Row(step, "", "", "expired", results=[f"{event.approval}: nobody answered in time"], style="magenta")
+        case EscalationAcknowledged():
+            return Row(step, "", "", "taken over", results=[f"by {event.by.id}{_because(event.reason)}"], style="bold")
+        case _:
+            assert_never(event)
+
+
+def _because(reason: str) -> str:
+    return f": {reason}" if reason else ""
 
 
 def _notified(step: int, event: NoticeSent) -> Row:

@@ -72,6 +72,19 @@ class Told:
         """Whether it is a question that may be answered."""
         return self.approval is not None and self.packet.state == "awaiting"
 
+    def barred(self, by: Reviewer) -> str:
+        """Why no answer of theirs would be taken, as far as that is known beforehand; the desk has the last word."""
+        asked = self.approval
+        stage = None if asked is None else asked.waits_for
+        if asked is None or stage is None:
+            return ""
+        if (by.tenant, by.id) in asked.agreed:
+            return "you have agreed, and another must; one no of anybody is enough for a no"
+        if not asked.self_review and self.packet.principal == f"{by.tenant}/{by.id}":
+            return "it is asked for you yourself, so that somebody else must answer"
+        role = stage[0].role
+        return "" if role is None or role in by.roles else f"it wants somebody in the role `{role}`, which you have not"
+
     @property
     def room(self) -> str:
         """Where its page is."""
