@@ -195,7 +195,7 @@ def _follows(one: Packet, done: Decided) -> Sequence[str]:
         case "approved" if done.approval.granted is not None:
             granted = done.approval.granted
             calls = "calls" if granted.times is None else counted(granted.times, "call")
-            return (f"Approved, for {calls} until {granted.until.isoformat(timespec='seconds')}.",)
+            return (f"Approved, for {calls} until {done.approval.until.isoformat(timespec='seconds')}.",)
         case "approved":
             return (
                 "Approved, for this exact action, once. The agent gets it by repeating the call unchanged in its run;",

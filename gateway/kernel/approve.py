@@ -1,20 +1,21 @@
 """(run, a reviewer's answer, now) -> event. An approval is for one exact action and runs nothing."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import assert_never
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from typing import Any, assert_never
 
 from gateway.kernel.accounts import until, window_of
 from gateway.kernel.asking import escalated
 from gateway.kernel.owing import is_set_aside
 from gateway.kernel.verify import edge_taken, received
 from gateway.model.approval import Approval
-from gateway.model.asked import Granted
+from gateway.model.asked import MAX_S, Granted, Offer
 from gateway.model.canonical import Digest, digest, dump
 from gateway.model.events import (
     ApprovalDecided,
     ApprovalWithdrawn,
     AttemptRefuted,
+    CompensationFailed,
     CompensationOwed,
     EscalationAcknowledged,
     Event,
@@ -27,6 +28,7 @@ from gateway.model.events import (
 from gateway.model.proposal import Proposal
 from gateway.model.review import Answer, Refused, Reviewer, Settlement
 from gateway.model.run import Attempt, AttemptState, Run, RunState
+from gateway.model.unseen import is_unseen
 
 
 def action_digest(
@@ -34,19 +36,35 @@ def action_digest(
 ) -> Digest:
     """What an approval binds: who, in which run, which tool as defined now, which arguments, under which policy.
 
-    Its parts are salted digests already, so it needs no salt of its own. `arguments` stands for the proposal's own
-    where some of them may vary.
+    Its parts are salted digests already, so it needs no salt of its own. `arguments` stands for the proposal's own.
     """
-    bound = {
+    return digest(_bound(proposal, definition, policy, arguments or proposal.arguments_digest), b"")
+
+
+def scope_digest(
+    proposal: Proposal, definition: Digest | None, policy: Digest, rule: str, varies: Collection[str], salt: bytes
+) -> Digest:
+    """The same for all calls that a yes beyond one call may be for: those of this transition with arguments of the same
+    names, of which those in `varies` may be others. Never that of an action.
+    """
+    fixed = {name: value for name, value in proposal.arguments.items() if name not in varies}
+    bound = _bound(proposal, definition, policy, digest(fixed, salt))
+    names = sorted(proposal.arguments)
+    return digest({**bound, "reach": {"rule": rule, "varies": sorted(varies), "names": names}}, b"")
+
+
+def _bound(proposal: Proposal, definition: Digest | None, policy: Digest, arguments: Digest) -> dict[str, Any]:
+    undoes = {} if proposal.compensates is None else {"undoes": proposal.compensates}
+    return {
         "tenant": proposal.principal.tenant,
         "principal": proposal.principal.id,
         "run": proposal.run,
         "tool": proposal.tool,
-        "arguments": arguments or proposal.arguments_digest,
+        "arguments": arguments,
         "definition": definition,
         "policy": policy,
+        **undoes,
     }
-    return digest(bound, b"")
 
 
 def pending(approval: Approval, now: datetime) -> bool:
@@ -63,9 +81,9 @@ def answer(run: Run, said: Answer, by: Reviewer, now: datetime) -> ApprovalDecid
     if approval is None or run.principal is None or not by.sees(run.principal.tenant, approval.id):
         raise Refused("unknown", f"no approval `{said.approval}` was asked for in run `{run.id}`")
     _open(run, approval, said, now)
-    _may_answer(run, approval, by)
+    _may_answer(run, approval, by, said.decision)
     yes = said.decision == "approved"
-    told = said.reason.strip()
+    told = said.reason.strip() if is_said(said.reason) else ""
     if not told and (said.decision == "returned" or approval.terms.reasons == "always"):
         raise Refused("reason", f"say why: `{approval.id}` wants a reason")
     if not told and said.decision == "rejected" and approval.terms.reasons == "rejection":
@@ -76,10 +94,11 @@ def answer(run: Run, said: Answer, by: Reviewer, now: datetime) -> ApprovalDecid
         decision=said.decision,
         by=by.who,
         reason=told,
-        granted=_granted(approval, said, now) if yes else None,
+        granted=_granted(approval, said) if yes else None,
         via=by.via,
         link=said.link,
         active_s=said.active_s,
+        everywhere=by.everywhere,
         accounts=_load(run, approval, by, now),
     )
 
@@ -95,18 +114,23 @@ def _open(run: Run, approval: Approval, said: Answer, now: datetime) -> None:
         raise Refused("expired", f"approval `{approval.id}` expired at {at}")
     if approval.decision is not None:
         raise Refused("decided", f"approval `{approval.id}` was {approval.decision} by `{approval.by}` already")
+    if approval.policy not in {None, run.policy}:
+        raise Refused(
+            "decided", f"approval `{approval.id}` was asked under a policy that was replaced: it is asked anew"
+        )
     if run.stopped is not None:
         raise Refused("run_over", f"run `{run.id}` is over ({run.stopped.outcome})")
     if said.link is not None and said.link in approval.links:
         raise Refused("link", "this link was used already")
 
 
-def _may_answer(run: Run, approval: Approval, by: Reviewer) -> None:
+def _may_answer(run: Run, approval: Approval, by: Reviewer, decision: str) -> None:
+    if approval.undoes is not None and decision == "returned":
+        raise Refused("state", "the gateway itself asks this, and can bring no more evidence: approve or reject it")
     if (by.tenant, by.id) in approval.agreed:
         people = f"{approval.needed} different people must"
         raise Refused("twice", f"`{by.id}` has said yes to `{approval.id}` already; {people}")
-    asking = run.principal
-    if not approval.self_review and asking is not None and (asking.tenant, asking.id) == (by.tenant, by.id):
+    if not approval.self_review and is_asking(run, by):
         unless = "unless the policy says `self_review: true`"
         raise Refused("self_review", f"`{by.id}` asked for `{approval.id}` and may not answer it, {unless}")
     if by.via == "caller" and not approval.terms.caller:
@@ -116,26 +140,43 @@ def _may_answer(run: Run, approval: Approval, by: Reviewer) -> None:
         raise Refused("role", f"approval `{approval.id}` needs a reviewer with the role `{waits[0].role}`")
 
 
-def _granted(approval: Approval, said: Answer, now: datetime) -> Granted | None:
+def is_said(reason: str) -> bool:
+    """Whether there is anything in it that somebody can read."""
+    return any(not char.isspace() and not is_unseen(char) for char in reason)
+
+
+def is_asking(run: Run, by: Reviewer) -> bool:
+    """Whether the reviewer is whoever the run acts for. Who sees all tenants is so by name alone, in whichever."""
+    asking = run.principal
+    return asking is not None and asking.id == by.id and (by.everywhere or asking.tenant == by.tenant)
+
+
+def _granted(approval: Approval, said: Answer) -> Granted | None:
     """How far the yes goes, within what policy lets it."""
     if said.times == 1 and said.for_s is None:
         return None
-    offer = approval.terms.reuse
+    offer = approval.terms.reuse or Offer()
+    wanted = Granted(
+        times=offer.times if said.times is None else said.times, for_s=offer.for_s if said.for_s is None else said.for_s
+    )
+    if (why := beyond(approval, wanted)) is not None:
+        raise Refused("reuse", why)
+    return wanted
+
+
+def beyond(approval: Approval, granted: Granted) -> str | None:
+    """Why a yes may not go so far; None if it may."""
+    offer, name = approval.terms.reuse, approval.id
     if offer is None:
-        raise Refused("reuse", f"policy lets a yes to `{approval.id}` go for one call only")
-    times = offer.times if said.times is None else said.times
-    if times is not None and (times < 1 or (offer.times is not None and times > offer.times)):
-        raise Refused("reuse", f"policy lets a yes to `{approval.id}` go for {offer.times} calls at most")
-    for_s = offer.for_s if said.for_s is None else said.for_s
-    if for_s is not None and (for_s <= 0 or (offer.for_s is not None and for_s > offer.for_s)):
-        raise Refused("reuse", f"policy lets a yes to `{approval.id}` stand for {offer.for_s:g} s at most")
-    stands = approval.expires_at
-    if approval.terms.valid_s is not None:
-        stands = now + timedelta(seconds=approval.terms.valid_s)
-    if for_s is not None:
-        lasts = now + timedelta(seconds=for_s)
-        stands = lasts if offer.for_s is not None else min(lasts, stands)
-    return Granted(times=times, until=stands)
+        return f"policy lets a yes to `{name}` go for one call only"
+    if offer.times is not None and (granted.times is None or granted.times > offer.times):
+        return f"policy lets a yes to `{name}` go for {offer.times} calls at most"
+    if granted.times is not None and granted.times < 1:
+        return f"a yes to `{name}` is for one call at least"
+    longest = MAX_S if offer.for_s is None else offer.for_s
+    if granted.for_s is not None and not 0 < granted.for_s <= longest:
+        return f"policy lets a yes to `{name}` stand for {longest:g} s at most"
+    return None if granted.for_s is not None or offer.for_s is None else f"say for how long a yes to `{name}` stands"
 
 
 def _load(run: Run, approval: Approval, by: Reviewer, now: datetime) -> tuple[Reservation, ...]:
@@ -171,7 +212,7 @@ def resolve(run: Run, attempt_id: str, *, what: Settlement, by: Who, reason: str
         case "compensate":
             return _undone(run, attempt, happened)
         case "stop_run":
-            return (ended(run, by, reason),)
+            return tuple(ended(run, by, reason))
         case "did_not_happen" | "retry":
             if now < attempt.settles_at:
                 at = attempt.settles_at.isoformat(timespec="seconds")
@@ -196,15 +237,18 @@ def _undone(run: Run, attempt: Attempt, happened: ReceiptRecorded) -> Sequence[E
     return (owed, unwanted, *edge_taken(run, attempt, "verification_failed", run.version + 2))
 
 
-def ended(run: Run, by: Who, reason: str) -> RunStopped:
-    """A person ends the run.
+def ended(run: Run, by: Who, reason: str) -> Iterator[Event]:
+    """A person ends the run. What was still to be undone in it is so by nobody, and is told.
 
     Raises: Refused, if it is over or was never opened.
     """
     if run.state is not RunState.RUNNING:
         raise Refused("run_over", f"run `{run.id}` is {run.state}; only one that goes on can be ended")
     told = f"a person ended it: {reason}" if reason else "a person ended it"
-    return RunStopped(outcome=Outcome.HUMAN_ESCALATION, reason=told, rule="person", by=by)
+    for name in sorted(run.owed):
+        if run.undo[name].state == "owed":
+            yield CompensationFailed(attempt=name, reason=f"`{by.id}` ended the run before it was undone")
+    yield RunStopped(outcome=Outcome.HUMAN_ESCALATION, reason=told, rule="person", by=by)
 
 
 def acknowledged(run: Run, by: Who, reason: str) -> EscalationAcknowledged:
@@ -225,6 +269,8 @@ def withdrawn(run: Run, approval_id: str, by: Who, reason: str, now: datetime) -
     approval, owner = run.approvals.get(approval_id), run.principal
     if approval is None or owner is None or (owner.tenant, owner.id) != (by.tenant, by.id):
         raise Refused("unknown", f"`{by.id}` has asked no question `{approval_id[:64]}`")
+    if approval.undoes is not None:
+        raise Refused("state", f"the gateway itself asks `{approval_id}`: it cannot be taken back")
     if not (pending(approval, now) or approval.usable(now)) or run.stopped is not None:
         raise Refused("decided", f"approval `{approval_id}` is over: nothing waits for it, and no call is made by it")
     return ApprovalWithdrawn(approval=approval_id, by=by, reason=reason)

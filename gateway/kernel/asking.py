@@ -16,6 +16,7 @@ from gateway.model.events import (
     ApprovalWithdrawn,
     Asking,
     Charge,
+    CompensationFailed,
     EscalationAcknowledged,
     Event,
     Outcome,
@@ -70,6 +71,9 @@ def _requested(run: Run, record: Record, event: ApprovalRequested) -> Run:
         state=tuple(sorted(event.state.items())),
         holding=event.holding,
         follows=event.follows,
+        undoes=event.compensates,
+        policy=event.policy,
+        alike=event.alike,
     )
     run = _superseded(run, record, event.supersedes, approval.id)
     if event.compensates is not None:
@@ -115,7 +119,9 @@ def _decided(run: Run, record: Record, event: ApprovalDecided) -> Run:
         run = owing.rejecting(run, approval.merges, record.seq)
     run = run._replace(approvals=run.approvals.insert(told.id, told))
     if told.decision == "approved" and told.granted is not None and told.scope is not None:
-        run = run._replace(actions=run.actions.insert(told.scope, told.id))
+        run = run._replace(scopes=run.scopes.insert(told.scope, told.id))
+    if told.decision in {"rejected", "returned"}:
+        run = run._replace(turned=run.turned.insert(told.alike or told.action, told.id))
     return run
 
 
@@ -127,7 +133,8 @@ def _narrower(approval: Approval, event: ApprovalDecided) -> Granted | None:
     if before is None:
         return event.granted if not approval.agreed else None
     counts = [times for times in (before.times, event.granted.times) if times is not None]
-    return Granted(times=min(counts) if counts else None, until=min(before.until, event.granted.until))
+    lasts = [for_s for for_s in (before.for_s, event.granted.for_s) if for_s is not None]
+    return Granted(times=min(counts, default=None), for_s=min(lasts, default=None))
 
 
 def _seen(run: Run, event: ApprovalSeen) -> Run:
@@ -183,6 +190,8 @@ def listed(run: Run, event: Event) -> tuple[dict[str, str], tuple[str, ...]]:
             return {}, (event.approval,)
         case EscalationAcknowledged():
             return {}, (run.id,)
+        case CompensationFailed():
+            return ({run.id: "escalated"} if escalated(run) else {}), ()
         case RunStopped():
             left = tuple(sorted(name for name, one in run.approvals.items() if one.decision is None))
             return ({run.id: "escalated"} if escalated(run) else {}), left
@@ -191,8 +200,10 @@ def listed(run: Run, event: Event) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def escalated(run: Run) -> bool:
-    """Whether the run ended as one for a person, and none has taken it over. Who ended it themselves knows of it."""
+    """Whether the run is over and waits for a person: it ended as one for a person (who ended it themselves knows of
+    it), or left an effect that must not stay and that nobody undid.
+    """
     over = run.stopped
-    return (
-        over is not None and over.outcome is Outcome.HUMAN_ESCALATION and over.by is None and run.acknowledged is None
-    )
+    if over is None or run.acknowledged is not None:
+        return False
+    return (over.outcome is Outcome.HUMAN_ESCALATION and over.by is None) or any(owing.undone_by_nobody(run))

@@ -54,6 +54,8 @@ class Probed:
     """Of the probe's answer."""
     stands: Digest | None = None
     """The same as long as what it looks at is the same; None if it could not look."""
+    after: int | None = None
+    """The run's version when it began to look; None: nothing has happened since."""
 
 
 class Case(NamedTuple):
@@ -208,6 +210,7 @@ class Ask:
     supersedes: tuple[str, ...] = ()
     follows: str | None = None
     because: str = ""
+    alike: Digest | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,9 +59,10 @@ CHECKS: Mapping[str, Check] = {
 RESUMING: Mapping[str, Check] = {
     "round": rounds.open_round,
     **{name: CHECKS[name] for name in ("run", "tool", "schema", "phase", "authority", "conditions")},
+    "approval": rounds.approval_lives,
 }
-"""What is asked of the next round of an attempt. It holds its effect and has its key, and it was charged and approved:
-those are counted once for a call, however many rounds it takes."""
+"""What is asked of the next round of an attempt. It holds its effect and has its key, and it was charged: those are
+counted once for a call, however many rounds it takes. The yes under which it was sent must still stand."""
 
 
 RESENDING: Mapping[str, Check] = {
@@ -303,6 +304,7 @@ def _ask(case: Case, step: Ask, common: dict[str, Any]) -> ApprovalRequested:
         supersedes=step.supersedes,
         follows=step.follows,
         because=step.because,
+        alike=step.alike,
     )
 
 
@@ -324,6 +326,7 @@ def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) ->
         hold=hold_of(case.proposal, known),
         alike=case.proposal.alike,
         approval=case.approval,
+        scope=_scope(case),
         target=transition.target if transition else None,
         verifier=proofs[0] if proofs else None,
         verifiers=proofs[1:],
@@ -351,6 +354,12 @@ def _sampled(case: Case, transition: Transition, attempt: str) -> bool:
         return True
     drawn = digest({"sampled": attempt}, case.observed.salt).partition(":")[2][:16]
     return int(drawn, 16) < transition.sample * _OF_ONE
+
+
+def _scope(case: Case) -> Digest | None:
+    """Of the approval that the call uses, where it was given for others as well."""
+    used = case.run.approvals.get(case.approval or "")
+    return None if used is None or used.action == people.action_of(case) else used.scope
 
 
 def _sent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) -> Verdict:

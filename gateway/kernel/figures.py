@@ -17,6 +17,7 @@ from gateway.model.events import (
     ApprovalWithdrawn,
     Denied,
     IntentRecorded,
+    RunStopped,
 )
 from gateway.model.figures import Figures, Group, Load, Reviews, Spread
 from gateway.model.record import Record
@@ -32,8 +33,10 @@ KINDS = (
     "approval.expired",
     "intent.recorded",
     "proposal.denied",
+    "run.stopped",
 )
-ENDS = ("approved", "rejected", "returned", "expired", "superseded", "withdrawn")
+ENDS = ("approved", "rejected", "returned", "expired", "superseded", "withdrawn", "void")
+"""`void`: the run was over before anybody answered."""
 
 
 @dataclass(slots=True)
@@ -85,6 +88,8 @@ def _take(
         case ApprovalWithdrawn() | ApprovalExpired() if (one := known.get((run, event.approval))) is not None:
             one.state = "expired" if isinstance(event, ApprovalExpired) else "withdrawn"
             one.ended_at = record.at
+        case RunStopped():
+            _over(record, known.values())
         case IntentRecorded() if event.approval is not None and (run, event.approval) in known:
             known[run, event.approval].used = True
         case Denied() if (one := yeses.get((run, event.tool, event.arguments))) is not None and not one.used:
@@ -93,12 +98,23 @@ def _take(
             pass
 
 
+def _over(record: Record, known: Iterable[Question]) -> None:
+    for one in known:
+        if one.run == record.run and one.state == "awaiting":
+            one.state, one.ended_at = "void", record.at
+
+
 def _superseded(record: Record, event: ApprovalRequested, known: Mapping[tuple[str, str], Question]) -> None:
     for name in event.supersedes:
         before = known.get((record.run, name))
         if before is not None:
-            before.failed = before.failed or (before.was_approved and before.event.arguments == event.arguments)
+            before.failed = before.failed or (before.was_approved and _same_call(before.event, event))
             before.state, before.ended_at = "superseded", before.ended_at or record.at
+
+
+def _same_call(before: ApprovalRequested, event: ApprovalRequested) -> bool:
+    """Whether the agent came for the call again, and not for another on the same object."""
+    return before.arguments == event.arguments or (before.scope is not None and before.scope == event.scope)
 
 
 def _decided(one: Question, record: Record, event: ApprovalDecided) -> None:

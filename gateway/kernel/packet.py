@@ -130,6 +130,8 @@ def standing(run: Run, approval: Approval, now: datetime) -> str:
         return approval.decision
     if run.stopped is not None:
         return "run over"
+    if approval.policy not in {None, run.policy}:
+        return "void, its policy was replaced"
     return "awaiting" if pending(approval, now) else "expired"
 
 

@@ -7,18 +7,18 @@ is looked at again when the call is sent, and if that is otherwise, the yes is v
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.kernel.approve import action_digest, pending
-from gateway.kernel.case import Ask, Case, Gather, Refuse, Step, Wait, always, passed
+from gateway.kernel.approve import action_digest, pending, scope_digest
+from gateway.kernel.case import Ask, Case, Gather, Probed, Refuse, Step, Wait, always, passed
 from gateway.kernel.checks import RETRY_S, listed, said, unmet
 from gateway.kernel.conditions import Undecided
 from gateway.kernel.evidence import named_objects
 from gateway.kernel.spending import exceeded, levels_of, overdrawn, reservations
 from gateway.kernel.values import values_of
 from gateway.model.approval import Approval
-from gateway.model.canonical import Digest, digest
+from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect, Outcome
 from gateway.model.policy import Transition
-from gateway.model.run import AttemptState
+from gateway.model.run import Attempt, AttemptState
 
 _UNCONDITIONAL = always("preconditions")
 _UNATTENDED = always("approval")
@@ -44,7 +44,14 @@ def preconditions(case: Case) -> Step:
 
 
 def _unasked(case: Case, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if name not in case.observed.probes)
+    """Those that nobody has asked since the run last changed something that they may be about."""
+    return tuple(
+        name for name in names if (found := case.observed.probes.get(name)) is None or _overtaken_by(case, found)
+    )
+
+
+def _overtaken_by(case: Case, found: Probed) -> bool:
+    return found.after is not None and any(max(places) > found.after for places in case.run.wrote.values())
 
 
 def _seen(case: Case, names: tuple[str, ...]) -> dict[str, Any]:
@@ -96,27 +103,34 @@ def action_of(case: Case) -> Digest:
     return action_digest(case.proposal, case.observed.definition, case.rules.digest)
 
 
+def _alike_of(case: Case) -> Digest:
+    """As `action_of`, of all calls that are equal to this one."""
+    return action_digest(case.proposal, case.observed.definition, case.rules.digest, case.proposal.equal)
+
+
 def _scope_of(case: Case, transition: Transition) -> Digest | None:
     """The same for all calls that a yes beyond one call may be for; None where it may not go so far."""
     reuse = transition.approval.reuse if transition.approval is not None else None
     if reuse is None:
         return None
-    if not reuse.varies:
-        return action_of(case)
-    fixed = {name: value for name, value in case.proposal.arguments.items() if name not in reuse.varies}
-    wide = digest({"but": sorted(reuse.varies), "arguments": fixed}, case.observed.salt)
-    return action_digest(case.proposal, case.observed.definition, case.rules.digest, wide)
+    observed, policy = case.observed, case.rules.digest
+    return scope_digest(case.proposal, observed.definition, policy, transition.name, reuse.varies, observed.salt)
 
 
 def asked_before(case: Case, transition: Transition) -> Approval | None:
-    """The question that was asked last about this very call, or a yes that goes so far as to be for it too."""
-    approvals, actions = case.run.approvals, case.run.actions
-    exact = approvals.get(actions.get(action_of(case), ""))
-    if exact is not None and (pending(exact, case.now) or exact.usable(case.now) or exact.decision == "rejected"):
+    """The question that was asked last about this very call, or a yes that goes so far as to be for it too. What a
+    person turned down, for this call or an equal one, comes before any yes.
+    """
+    approvals, run = case.run.approvals, case.run
+    turned = approvals.get(run.turned.get(_alike_of(case), "")) if run.turned else None
+    exact = approvals.get(run.actions.get(action_of(case), ""))
+    if turned is not None and (exact is None or exact.seq <= turned.seq):
+        return turned
+    if exact is not None and (pending(exact, case.now) or exact.usable(case.now)):
         return exact
     scope = _scope_of(case, transition)
-    wide = approvals.get(actions.get(scope, "")) if scope is not None else None
-    return wide if wide is not None and wide.granted is not None and wide.usable(case.now) else exact
+    wide = approvals.get(run.scopes.get(scope, "")) if scope is not None else None
+    return wide if wide is not None and wide.usable(case.now) else exact
 
 
 def _asks(case: Case, transition: Transition) -> bool:
@@ -153,11 +167,15 @@ def _returned(case: Case, transition: Transition, found: Approval) -> Step:
 
 
 def _since(case: Case, found: Approval) -> Iterator[str]:
-    """What was found out since the answer: verifiers that spoke, and calls that were answered."""
+    """What speaks for it since the answer: verifiers that passed, and calls that were answered without an error."""
     run, seq = case.run, found.decided_seq
-    yield from sorted(name for name, held in run.evidence.items() if held.seq > seq)
-    answered = (one for one in run.attempts.values() if one.receipt is not None and one.receipt > seq)
-    yield from sorted({one.intent.tool for one in answered if one.state is AttemptState.ANSWERED})
+    yield from sorted(name for name, held in run.evidence.items() if held.seq > seq and held.holds)
+    late = (one for one in run.attempts.values() if one.receipt is not None and one.receipt > seq)
+    yield from sorted({one.intent.tool for one in late if _went_well(one)})
+
+
+def _went_well(one: Attempt) -> bool:
+    return one.state is AttemptState.ANSWERED and not one.is_error and one.verdict != "fail"
 
 
 # --- what a yes rested on ---------------------------------------------------------------------------------------------
@@ -165,31 +183,56 @@ def _since(case: Case, found: Approval) -> Iterator[str]:
 
 def _as_it_was(case: Case, transition: Transition, found: Approval) -> Step:
     """The yes, if all is as it was when the person was asked."""
+    looked = looked_again(case, transition.name, found)
+    if looked is not None:
+        return looked
+    if (outside := _outside(case, found)) is not None:
+        return _ask(case, transition, f"{outside}, up to which `{found.id}` allows it")
+    if (void := next(_changes(case, found), None)) is not None:
+        return _ask(case, transition, f"{void} since `{found.id}` was asked, so its yes is void", found)
+    inputs: dict[str, Any] = {"approval": found.id, "by": found.by}
+    if found.state:
+        inputs["state"] = _stood(case, tuple(name for name, _ in found.state))
+    wide = found.action != action_of(case)
+    return passed("approval", inputs | ({"scope": found.scope} if wide else {}))._replace(approval=found.id)
+
+
+def is_for(case: Case, found: Approval) -> bool:
+    """Whether the yes is for this call, as the tool and the policy are now."""
+    rule = next((one for one in case.rules.policy.transitions if one.name == found.rule), None)
+    if found.action == action_of(case):
+        return True
+    return found.granted is not None and rule is not None and found.scope == _scope_of(case, rule)
+
+
+def looked_again(case: Case, rule: str, found: Approval) -> Gather | Refuse | None:
+    """What is still to be looked at of what a yes rests on, or cannot be; None once all has been seen."""
     names = tuple(name for name, _ in found.state)
     if unasked := _unasked(case, names):
         return Gather(probes=unasked)
-    if (blind := _unseen(case, transition, names)) is not None:
-        return blind
-    void = next(_changes(case, found), None)
-    if void is not None:
-        return _ask(case, transition, f"{void} since `{found.id}` was asked, so its yes is void", found)
-    inputs: dict[str, Any] = {"approval": found.id, "by": found.by}
-    if names:
-        inputs["state"] = _stood(case, names)
-    return passed("approval", inputs)._replace(approval=found.id)
+    return _unseen(case, rule, names)
+
+
+def moved(case: Case, found: Approval) -> Iterator[str]:
+    """What verifiers see otherwise than when the person was asked, each as the begin of a sentence."""
+    probes = case.observed.probes
+    yield from (f"what `{name}` sees has changed" for name, was in found.state if probes[name].stands != was)
 
 
 def _changes(case: Case, found: Approval) -> Iterator[str]:
-    """What is otherwise than when the person was asked, each as the begin of a sentence."""
-    probes = case.observed.probes
-    yield from (f"what `{name}` sees has changed" for name, was in found.state if probes[name].stands != was)
+    """As `moved`, and which evidence holds no more."""
+    yield from moved(case, found)
     for name in found.holding:
         held = case.run.evidence.get(name)
         if held is None or not held.holds:
             yield f"the evidence of `{name}` does not hold any more"
+
+
+def _outside(case: Case, found: Approval) -> str | None:
+    """What this call is beyond, of what a yes beyond one call was allowed within."""
     within = found.terms.reuse.within if found.granted is not None and found.terms.reuse is not None else ()
-    if within and (outside := unmet(case, within, values_of(case))) is not None:
-        yield f"{said(outside)}, up to which it was allowed"
+    outside = unmet(case, within, values_of(case)) if within else None
+    return None if outside is None else said(outside)
 
 
 def _stood(case: Case, names: tuple[str, ...]) -> dict[str, Any]:
@@ -197,14 +240,14 @@ def _stood(case: Case, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: {**seen[name], "stands": probes[name].stands, "says": probes[name].says} for name in names}
 
 
-def _unseen(case: Case, transition: Transition, names: tuple[str, ...]) -> Refuse | None:
+def _unseen(case: Case, rule: str, names: tuple[str, ...]) -> Refuse | None:
     """Nobody can say whether something is as it was."""
     for name in names:
         probed = case.observed.probes[name]
         if probed.stands is None:
             inputs = {"state": _stood(case, names)}
             says = f"what a yes would rest on cannot be seen: {probed.says}"
-            return Refuse(says, rule=transition.name, inputs=inputs, retry_after_s=RETRY_S)
+            return Refuse(says, rule=rule, inputs=inputs, retry_after_s=RETRY_S)
     return None
 
 
@@ -220,7 +263,7 @@ def _ask(case: Case, transition: Transition, because: str = "", void: Approval |
         return spent
     if unasked := _unasked(case, rule.unchanged):
         return Gather(probes=unasked)
-    if (blind := _unseen(case, transition, rule.unchanged)) is not None:
+    if (blind := _unseen(case, transition.name, rule.unchanged)) is not None:
         return blind
     objects, before = objects_of(case), _before(case)
     over = {one.id for one in _overtaken(case, action, objects)} | ({void.id} if void is not None else set())
@@ -236,6 +279,7 @@ def _ask(case: Case, transition: Transition, because: str = "", void: Approval |
         supersedes=tuple(sorted(over)),
         follows=before.id if before is not None else None,
         because=because,
+        alike=alike if (alike := _alike_of(case)) != action else None,
     )
 
 
@@ -271,11 +315,13 @@ def objects_of(case: Case) -> tuple[str, ...] | None:
 
 
 def _overtaken(case: Case, action: Digest, objects: tuple[str, ...] | None) -> Iterator[Approval]:
-    """Questions about another call of this tool on the same object, and what was agreed to so for one call."""
-    if objects is None:
-        return
+    """Questions about another call of this tool on one of its objects, and about this call as it was defined or judged
+    before; and what was agreed to so, for one call.
+    """
+    mine, arguments = set(objects or ()), case.proposal.arguments_digest
     for one in case.run.approvals.values():
-        same = one.tool == case.proposal.tool and one.objects is not None and set(one.objects) == set(objects)
+        about = one.arguments == arguments or not mine.isdisjoint(one.objects or ())
+        same = one.tool == case.proposal.tool and one.undoes == case.proposal.compensates and about
         waits = pending(one, case.now) or (one.granted is None and one.usable(case.now))
         if same and waits and one.action != action:
             yield one

@@ -104,8 +104,9 @@ def _answers(approval: Approval, event: ApprovalRequested) -> tuple[Option, ...]
     yes = f"a gateway makes this call itself, to undo {undoes}" if undoes else "the agent may make this very call once"
     no = f"{undoes} is not undone by itself: somebody must do it" if undoes else "the agent is told so, and why"
     command = f"counterfoil approvals {{}} {approval.id}{role} --reason …"
-    return (
+    answers = (
         Option(command=command.format("approve"), follows=yes + more),
         Option(command=command.format("reject"), follows=no),
-        Option(command=command.format("return"), follows=_RETURNED),
     )
+    # The gateway itself can bring no more evidence.
+    return answers if undoes else (*answers, Option(command=command.format("return"), follows=_RETURNED))

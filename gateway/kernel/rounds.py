@@ -5,7 +5,7 @@ As in `checks.py`, each is case -> step. What a call costs and holds was settled
 
 from gateway.kernel.case import Case, Refuse, Replay, Step, Wait, always, passed
 from gateway.kernel.checks import RETRY_S, authority_of
-from gateway.kernel.people import action_of
+from gateway.kernel.people import is_for, looked_again, moved
 from gateway.kernel.recover import honours_key, key_lives
 from gateway.model.events import Outcome
 from gateway.model.run import AttemptState
@@ -60,13 +60,21 @@ _UNATTENDED = always("approval")
 
 
 def approval_lives(case: Case) -> Step:
-    """The yes under which the attempt was sent first still stands, and to the tool and the policy as they are now."""
-    found = next((one for one in case.run.approvals.values() if case.proposal.resends in one.uses), None)
+    """The yes under which the attempt was sent first still stands, to the tool and the policy as they are now, and what
+    named verifiers see is as it was. Evidence is not asked for again: the attempt itself may have made it stale.
+    """
+    resumes = case.proposal.resumes
+    attempt = case.proposal.resends if resumes is None else resumes.attempt
+    found = next((one for one in case.run.approvals.values() if attempt in one.uses), None)
     if found is None:
         return _UNATTENDED
     inputs = {"approval": found.id}
     if case.now >= found.until:
         return Refuse("the approval under which it was sent has expired", rule=found.rule, inputs=inputs)
-    if found.action != action_of(case):
+    if not is_for(case, found):
         return Refuse("what was approved is another action by now", rule=found.rule, inputs=inputs)
+    if (looked := looked_again(case, found.rule, found)) is not None:
+        return looked
+    if (void := next(moved(case, found), None)) is not None:
+        return Refuse(f"{void} since a person agreed to it", rule=found.rule, inputs=inputs)
     return passed("approval", inputs)

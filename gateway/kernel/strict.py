@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from gateway.kernel.risk import stages_of
 from gateway.kernel.rules import Ruled, Rules
 from gateway.kernel.undo import compensation
-from gateway.model.asked import Stage
+from gateway.model.asked import RISKS, Stage
 from gateway.model.policy import ApprovalRule, Transition
+
+_REASONS = ("never", "rejection", "always")
+"""From the laxest on."""
 
 _RETRY = ("any", "unsent", "never")
 """From the laxest on."""
@@ -38,6 +41,9 @@ def _asks_no_less(one: ApprovalRule, other: ApprovalRule) -> bool:
         and (other.self_review or not one.self_review)
         and (other.caller or not one.caller)
         and set(one.unchanged) >= set(other.unchanged)
+        and _REASONS.index(one.reasons) >= _REASONS.index(other.reasons)
+        and (other.risk is None or (one.risk is not None and RISKS.index(one.risk) >= RISKS.index(other.risk)))
+        and (other.load is None or one.load == other.load)
         and (one.reuse is None or one.reuse == other.reuse)
         and (one.valid_s or one.expires_s) <= (other.valid_s or other.expires_s)
     )

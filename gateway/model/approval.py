@@ -49,6 +49,12 @@ class Approval:
     holding: tuple[str, ...] = ()
     """The verifiers whose evidence must hold then."""
     follows: str | None = None
+    undoes: str | None = None
+    """The attempt that the call would undo: then the gateway itself asks."""
+    policy: Digest | None = None
+    """Under which it was asked; None where a case imagines it."""
+    alike: Digest | None = None
+    """As `action`, with the arguments as equal calls spell them."""
     seen: tuple[tuple[str, str], ...] = ()
     """Tenant and id of those who looked at it."""
     links: tuple[str, ...] = ()
@@ -82,11 +88,10 @@ class Approval:
     @property
     def until(self) -> datetime:
         """When the question, or the yes to it, is void."""
-        if self.granted is not None:
-            return self.granted.until
-        if self.decision != "approved" or self.terms.valid_s is None or self.decided_at is None:
+        if self.decision != "approved" or self.decided_at is None:
             return self.expires_at
-        return self.decided_at + timedelta(seconds=self.terms.valid_s)
+        stands_s = self.terms.valid_s if self.granted is None or self.granted.for_s is None else self.granted.for_s
+        return self.expires_at if stands_s is None else self.decided_at + timedelta(seconds=stands_s)
 
     @property
     def used_up(self) -> bool:

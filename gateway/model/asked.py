@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from gateway.model.event_parts import Frozen
 
@@ -10,6 +10,10 @@ Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
 """How much hangs on an answer; the order is that of the inbox, from its end."""
 
 RISKS: tuple[Risk, ...] = ("low", "medium", "high", "critical")
+
+
+MAX_S = 30 * 86_400
+"""No question and no answer stands for longer."""
 
 
 class Stage(Frozen):
@@ -65,5 +69,6 @@ class Granted(Frozen):
     """How far a yes goes, where that is beyond one call."""
 
     times: int | None = None
-    """How many calls; None: as many as there are until then."""
-    until: AwareDatetime
+    """How many calls; None: as many as there are while it stands."""
+    for_s: float | None = None
+    """For how long, since the last yes that was needed; None: as long as any answer."""

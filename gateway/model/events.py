@@ -249,6 +249,8 @@ class ApprovalDecided(Frozen):
     """How far the yes goes, where that is beyond one call."""
     via: str = added("")
     """The door that the reviewer came by."""
+    everywhere: bool = added(default=False)
+    """Whether they see the questions of all tenants."""
     link: str | None = added(None)
     """The signed link that they came by."""
     active_s: float | None = added(None)

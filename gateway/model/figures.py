@@ -20,7 +20,7 @@ class Spread(Part):
 
 class Figures(Part):
     """Of some questions. Each of them is in exactly one of `awaiting`, `approved`, `rejected`, `returned`, `expired`,
-    `superseded` and `withdrawn`; one that was approved and then superseded is in `superseded`.
+    `superseded`, `withdrawn` and `void`; one that was approved and then superseded is in `superseded`.
     """
 
     asked: int = 0
@@ -34,6 +34,8 @@ class Figures(Part):
     superseded: int = 0
     """A newer question took its place."""
     withdrawn: int = 0
+    void: int = 0
+    """The run was over before anybody answered."""
     used: int = 0
     """Of those that were approved, however it stands with them now: at least one call was made."""
     failed_revalidation: int = 0

@@ -154,7 +154,11 @@ class Run(NamedTuple):
     """By verifier name."""
     approvals: HashTrieMap[str, Approval] = HashTrieMap()
     actions: HashTrieMap[str, str] = HashTrieMap()
-    """Action digest to the latest approval for it; the scope of one that goes beyond one call, to that."""
+    """Action digest to the latest approval for it."""
+    scopes: HashTrieMap[str, str] = HashTrieMap()
+    """Scope to the latest yes that goes beyond one call."""
+    turned: HashTrieMap[str, str] = HashTrieMap()
+    """Action digest, as equal calls have it, to the latest approval for it that was rejected or returned."""
     acknowledged: int | None = None
     """The place at which a person took over the run, once it had ended as one for a person."""
     steps: Steps = Steps()

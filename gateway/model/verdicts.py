@@ -93,7 +93,9 @@ class ApprovalRequested(_Verdict):
     """Who asks."""
     terms: Terms = added(Terms())
     scope: Digest | None = added(None)
-    """As `action`, without the arguments that may vary where the reviewer lets a yes go beyond one call."""
+    """Of all calls that the yes is for, where the reviewer lets it go beyond one."""
+    alike: Digest | None = added(None)
+    """As `action`, with the arguments as equal calls spell them, where that is another: in them 2000.0 is 2000."""
     objects: tuple[str, ...] | None = added(None)
     """As in an intent."""
     state: dict[str, Digest] = added({})
@@ -125,6 +127,8 @@ class IntentRecorded(_Verdict):
     """Of the arguments in which 2000.0 is 2000, where that is another: what equal calls have in common."""
     approval: str | None = None
     """The approval that is hereby used up."""
+    scope: Digest | None = added(None)
+    """Of the approval, where that goes beyond one call and is not about exactly these arguments."""
     target: str | None = None
     """The phase that the transition leads to."""
     verifier: str | None = None

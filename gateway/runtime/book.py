@@ -334,6 +334,7 @@ PEOPLE = frozenset(
         "approval.decided",
         "approval.withdrawn",
         "approval.expired",
+        "compensation.failed",
         "run.stopped",
         "escalation.acknowledged",
     }

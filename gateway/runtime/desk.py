@@ -165,6 +165,7 @@ class Desk:
         if run is None or attempt not in run.attempts:
             raise Refused("unknown", f"no attempt `{attempt[:128]}` is known")
         _wants(reason, "say how you know; somebody will ask in three weeks")
+        _not_their_own(run, by, f"the attempt `{attempt}`")
         settled = approve.resolve
         return await self._say(
             run.id, lambda state, _, now: settled(state, attempt, what=what, by=by.who, reason=reason, now=now)
@@ -177,7 +178,8 @@ class Desk:
         """
         mine = await self._own(run, by)
         _wants(reason, "say why the run is ended")
-        return await self._say(mine.id, lambda state, _, __: (approve.ended(state, by.who, reason),))
+        _not_their_own(mine, by, f"the run `{run}`")
+        return await self._say(mine.id, lambda state, _, __: tuple(approve.ended(state, by.who, reason)))
 
     async def acknowledge(self, run: str, by: Reviewer, reason: str) -> Run:
         """The person has taken over a run that ended as one for a person.
@@ -239,6 +241,15 @@ def _is_news(run: Run, approval: str, by: Reviewer) -> bool:
     return asked.decision is None and (by.tenant, by.id) not in asked.seen
 
 
+AT_THE_MACHINE = frozenset({"cli", "local"})
+"""Doors of whoever holds the ledger anyway: there the one person of a machine settles what their agent did."""
+
+
+def _not_their_own(run: Run, by: Reviewer, what: str) -> None:
+    if by.via not in AT_THE_MACHINE and approve.is_asking(run, by):
+        raise Refused("self_review", f"`{by.id}` is whom {what} acts for: somebody else must say what becomes of it")
+
+
 def _wants(reason: str, otherwise: str) -> None:
-    if not reason.strip():
+    if not approve.is_said(reason):
         raise Refused("reason", otherwise)

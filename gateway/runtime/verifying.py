@@ -57,7 +57,7 @@ class Verifying:
         now, found = utc(self._clock.now()), cited.digest if cited else None
         verdict, says = judged(name, rule, run, answer, arguments, rules, now)
         stood = stands(rule, run, answer, found, arguments, rules, now, self._salt)
-        return Probed(verdict, told_of(name, rule, verdict, says), started, found, stood), payloads
+        return Probed(verdict, told_of(name, rule, verdict, says), started, found, stood, run.version), payloads
 
     async def _ask(self, run: Run, rules: Rules, asked: Question, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
         """One verifier has spoken, or another gateway has asked it meanwhile."""

@@ -9,6 +9,7 @@ from gateway.model.events import (
     ApprovalExpired,
     ApprovalRequested,
     ApprovalWithdrawn,
+    CompensationFailed,
     EscalationAcknowledged,
     IntentRecorded,
     RunStopped,
@@ -58,11 +59,12 @@ def all_that_is_open_is_listed(history: History) -> Iterator[str]:
             yield f"`{claim.by}` took `{claim.attempt}`, whose lease had still {claim.left_s:.1f} s"
 
 
-def wait_for_people(history: History) -> dict[str, str]:
+def wait_for_people(history: History) -> dict[str, str]:  # noqa: C901 - one arm a kind
     """What people are asked and have not answered, and the runs that wait for one."""
     waits: dict[str, str] = {}
     asked: dict[str, tuple[str, ApprovalRequested]] = {}
     agreed: dict[str, int] = defaultdict(int)
+    over, undone = set[str](), set[str]()
     for _, record, event in history.events():
         match event:
             case ApprovalRequested():
@@ -83,7 +85,12 @@ def wait_for_people(history: History) -> dict[str, str]:
                 waits = {
                     name: state for name, state in waits.items() if name not in asked or asked[name][0] != record.run
                 }
-                if event.outcome == "human_escalation" and event.by is None:
+                over.add(record.run)
+                if (event.outcome == "human_escalation" and event.by is None) or record.run in undone:
+                    waits[record.run] = "escalated"
+            case CompensationFailed():
+                undone.add(record.run)
+                if record.run in over:
                     waits[record.run] = "escalated"
             case _:
                 pass

@@ -287,7 +287,7 @@ def test_the_next_round_says_which_it_is() -> None:
     verdict = passes({}, WAITS, proposed=NEXT_ROUND)
     assert verdict.kind == "attempt.resumed"
     assert [one.check for one in verdict.checks] == [
-        "round", "run", "tool", "schema", "phase", "authority", "conditions",
+        "round", "run", "tool", "schema", "phase", "authority", "conditions", "approval",
     ]  # fmt: skip
     assert verdict.checks[0] == Finding(check="round", passed=True, inputs={"attempt": "run_1.2", "round": ROUND})
 

@@ -361,6 +361,7 @@ def test_a_question_to_a_person_is_counted_as_a_review() -> None:
     asked = Approval(
         id="ap_1", action=ACTION, tool="write", rule="ask", role="boss", quorum=2, self_review=False,
         requested_at=utc(LATER), expires_at=NOW, seq=2, arguments=VERDICT["arguments"],
+        policy=VERDICT["policy"],
     )  # fmt: skip
     assert changed(run, requested(run)) == {
         "reported_tokens": 7, "approvals": {"ap_1": asked}, "actions": {ACTION: "ap_1"}, "spent": Charge(reviews=1),

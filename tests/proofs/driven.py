@@ -225,7 +225,7 @@ class Driven:
 
     def _person(self) -> None:
         run, now = self.life.run, utc(self.life.at)
-        asked = [one for one in run.approvals.values() if pending(one, now)]
+        asked = [one for one in run.approvals.values() if pending(one, now) and one.policy == run.policy]
         if asked:
             yes = self.choose([True, False])
             self.goes_on([answer(run, asked[0].id, asked[0].action, approve=yes, by=BOSS, reason="so", now=now)])

@@ -323,4 +323,4 @@ async def test_what_an_earlier_version_decided_is_decided_again(name: str) -> No
             assert same(found), found
             noted |= {one.part for one in found}
     # What that version did not look at, or did not note.
-    assert noted <= {"checks.preconditions", "checks.budget"}
+    assert noted <= {"checks.preconditions", "checks.budget", "checks.approval"}

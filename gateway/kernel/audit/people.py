@@ -1,8 +1,10 @@
 """step -> what is wrong with it, or None: approvals, for what, until when, and by whom."""
 
-from gateway.kernel.approve import action_digest
+from dataclasses import replace
+
+from gateway.kernel.approve import action_digest, beyond
 from gateway.kernel.audit.breach import Step
-from gateway.model.events import ApprovalDecided, IntentRecorded
+from gateway.model.events import ApprovalDecided, ApprovalExpired, ApprovalWithdrawn, IntentRecorded
 from gateway.model.principal import Principal
 from gateway.model.proposal import Proposal
 from gateway.model.run import Approval
@@ -15,8 +17,8 @@ def approval_of_another_action(step: Step) -> str | None:
         return None
     owner = step.before.principal or Principal("?")
     proposal = Proposal(step.before.id, owner, event.tool, {}, event.arguments, event.arguments)
-    exact = approval.action == action_digest(proposal, event.definition, event.policy)
-    wide = approval.granted is not None and approval.scope is not None  # whether it was within is for judging again
+    exact = approval.action == action_digest(_as_asked(proposal, event), event.definition, event.policy)
+    wide = approval.granted is not None and event.scope is not None and event.scope == approval.scope
     if not exact and not wide:
         return f"`{approval.id}` was given for another action"
     if approval.rule not in {"", event.transition}:
@@ -24,11 +26,18 @@ def approval_of_another_action(step: Step) -> str | None:
     return None
 
 
+def _as_asked(proposal: Proposal, event: IntentRecorded) -> Proposal:
+    return replace(proposal, compensates=event.compensates)
+
+
 def approval_expired(step: Step) -> str | None:
     """Nothing is approved, and no approval used, once its time is over."""
     event = step.record.event
     decided = step.before.approvals.get(event.approval) if isinstance(event, ApprovalDecided) else None
     approval = _used(step) or decided
+    if isinstance(event, ApprovalExpired):
+        asked = step.before.approvals[event.approval]
+        return f"`{asked.id}` had not expired yet" if step.record.at < asked.expires_at else None
     if approval is None or step.record.at < approval.until:
         return None
     return f"`{approval.id}` had expired at {approval.until.isoformat(timespec='seconds')}"
@@ -41,12 +50,42 @@ def approval_by_the_wrong(step: Step) -> str | None:
     if approval is None or not isinstance(event, ApprovalDecided):
         return None
     who, owner = event.by, step.before.principal
+    told = event.via != ""  # earlier versions did not say who sees all tenants
+    if told and owner is not None and not event.everywhere and who.tenant != owner.tenant:
+        return f"`{who.id}` of `{who.tenant}` answered a question of `{owner.tenant}`"
     if not approval.self_review and owner is not None and (owner.tenant, owner.id) == (who.tenant, who.id):
         return f"`{who.id}` answered what they had asked for themselves"
     waits = approval.waits_for
     if waits is not None and waits[0].role is not None and waits[0].role not in who.roles:
         return f"`{who.id}` has not the role `{waits[0].role}`"
     return f"`{who.id}` answered twice" if (who.tenant, who.id) in approval.agreed else None
+
+
+def approval_beyond_its_terms(step: Step) -> str | None:
+    """An answer keeps to the terms on which it was asked: how far it goes, who gives it, when it says why."""
+    event = step.record.event
+    approval = step.before.approvals.get(event.approval) if isinstance(event, ApprovalDecided) else None
+    if approval is None or not isinstance(event, ApprovalDecided):
+        return None
+    if event.granted is not None and (why := beyond(approval, event.granted)) is not None:
+        return why
+    if event.via == "caller" and not approval.terms.caller:
+        return f"`{approval.id}` was answered by the user of the asking client"
+    load = approval.terms.load
+    if load is not None and not any(one.limit == load.decisions for one in event.accounts):
+        return f"the answer to `{approval.id}` was not counted"
+    always = approval.terms.reasons == "always" or event.decision == "returned"
+    wanted = always or (event.decision == "rejected" and approval.terms.reasons == "rejection")
+    return f"the answer to `{approval.id}` says no reason" if wanted and not event.reason else None
+
+
+def taken_back_by_another(step: Step) -> str | None:
+    """A question is taken back by whoever asked it."""
+    event, owner = step.record.event, step.before.principal
+    if not isinstance(event, ApprovalWithdrawn) or owner is None:
+        return None
+    mine = (event.by.tenant, event.by.id) == (owner.tenant, owner.id)
+    return None if mine else f"`{event.by.id}` took back `{event.approval}`, which `{owner.id}` had asked"
 
 
 def _used(step: Step) -> Approval | None:

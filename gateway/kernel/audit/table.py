@@ -46,7 +46,10 @@ INVARIANTS: Mapping[str, Invariant] = {
         "an approval is used for the very action that it was given for", (people.approval_of_another_action,)
     ),
     "I14": Invariant("no approval is given or used after its time", (people.approval_expired,)),
-    "I15": Invariant("an approval is given by who may give it", (people.approval_by_the_wrong,)),
+    "I15": Invariant(
+        "an approval is given by who may give it, and as it may be given",
+        (people.approval_by_the_wrong, people.approval_beyond_its_terms, people.taken_back_by_another),
+    ),
     "I16": Invariant(
         "a run that is over stays over, and so do those that were opened from it", elsewhere="`reduce`, `Together`"
     ),

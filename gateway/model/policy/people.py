@@ -4,11 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from gateway.model.asked import Risk
+from gateway.model.asked import MAX_S, Risk
 from gateway.model.policy.parts import Expression, Names, Part
 from gateway.model.policy.registry import Window
-
-MAX_S = 30 * 86_400
 
 
 class Stage(Part):
