@@ -86,8 +86,8 @@ def answer(run: Run, said: Answer, by: Reviewer, now: datetime) -> ApprovalDecid
     told = said.reason.strip() if is_said(said.reason) else ""
     if not told and (said.decision == "returned" or approval.terms.reasons == "always"):
         raise Refused("reason", f"say why: `{approval.id}` wants a reason")
-    if not told and said.decision == "rejected" and approval.terms.reasons == "rejection":
-        raise Refused("reason", f"say why: to reject `{approval.id}` wants a reason")
+    if not told and said.decision in {"rejected", "revoked"} and approval.terms.reasons == "rejection":
+        raise Refused("reason", f"say why: a no to `{approval.id}` wants a reason")
     return ApprovalDecided(
         approval=approval.id,
         action=approval.action,
@@ -104,7 +104,7 @@ def answer(run: Run, said: Answer, by: Reviewer, now: datetime) -> ApprovalDecid
 
 
 def _open(run: Run, approval: Approval, said: Answer, now: datetime) -> None:
-    """It is the question that was shown, and it waits for an answer."""
+    """It is the question that was shown, and waits for an answer; or, to be revoked, a yes that may still be used."""
     if approval.action != said.action:
         raise Refused("action", f"approval `{approval.id}` is for another action than the one that was shown")
     if approval.decision == "superseded":
@@ -112,7 +112,10 @@ def _open(run: Run, approval: Approval, said: Answer, now: datetime) -> None:
     if approval.decision == "expired" or (approval.decision is None and now >= approval.expires_at):
         at = approval.expires_at.isoformat(timespec="seconds")
         raise Refused("expired", f"approval `{approval.id}` expired at {at}")
-    if approval.decision is not None:
+    if said.decision == "revoked":
+        if not approval.usable(now):
+            raise Refused("decided", f"there is no yes to `{approval.id}` by which a call could still be made")
+    elif approval.decision is not None:
         raise Refused("decided", f"approval `{approval.id}` was {approval.decision} by `{approval.by}` already")
     if approval.policy not in {None, run.policy}:
         raise Refused(
@@ -127,7 +130,7 @@ def _open(run: Run, approval: Approval, said: Answer, now: datetime) -> None:
 def _may_answer(run: Run, approval: Approval, by: Reviewer, decision: str) -> None:
     if approval.undoes is not None and decision == "returned":
         raise Refused("state", "the gateway itself asks this, and can bring no more evidence: approve or reject it")
-    if (by.tenant, by.id) in approval.agreed:
+    if (by.tenant, by.id) in approval.agreed and decision != "revoked":
         people = f"{approval.needed} different people must"
         raise Refused("twice", f"`{by.id}` has said yes to `{approval.id}` already; {people}")
     if not approval.self_review and is_asking(run, by):
@@ -136,8 +139,9 @@ def _may_answer(run: Run, approval: Approval, by: Reviewer, decision: str) -> No
     if by.via == "caller" and not approval.terms.caller:
         raise Refused("role", f"the user of the asking client may not answer `{approval.id}`")
     waits = approval.waits_for
-    if waits is not None and waits[0].role is not None and waits[0].role not in by.roles:
-        raise Refused("role", f"approval `{approval.id}` needs a reviewer with the role `{waits[0].role}`")
+    roles = [one.role for one in approval.stages] if waits is None else [waits[0].role]
+    if not any(role is None or role in by.roles for role in roles):
+        raise Refused("role", f"approval `{approval.id}` needs a reviewer with the role `{roles[0]}`")
 
 
 def is_said(reason: str) -> bool:

@@ -74,6 +74,8 @@ def says(question: Question) -> str:
             return f"`{told.approval}` was used by `{told.attempt}`"
         case "rejected":
             return f"`{told.approval}` was rejected{by}{why}"
+        case "revoked":
+            return f"the yes to `{told.approval}` was taken back{by}{why}"
         case "returned":
             return f"`{told.approval}` was returned{by}, more evidence is wanted{why}"
         case "expired":
@@ -93,6 +95,7 @@ NEXT_STEP: Mapping[QuestionState, str] = {
     "awaiting": "Tell the user where to approve. Ask again later, or repeat the call unchanged.",
     "approved": "Repeat the call unchanged: it is judged as things stand then, and made once.",
     "used": "The call was made. Get its outcome with `gateway__result`, if you have not seen it.",
+    "revoked": "Do not try another way to the same effect. Tell the user that the yes was taken back, and why.",
     "rejected": "Do not try another way to the same effect. Tell the user what was rejected, and why.",
     "returned": "Bring the evidence that is wanted, then make the call again.",
     "expired": "Nothing was executed. If it is still wanted, make the call again: a person is asked anew.",

@@ -97,7 +97,7 @@ def _superseded(run: Run, record: Record, names: Iterable[str], by: str) -> Run:
 
 def _decided(run: Run, record: Record, event: ApprovalDecided) -> Run:
     """After a reviewer's answer."""
-    approval = _awaited(run, event.approval)
+    approval = _standing_yes(run, event.approval) if event.decision == "revoked" else _awaited(run, event.approval)
     if approval.action != event.action:
         raise NotAsked(f"approval `{event.approval}` was not awaiting this decision")
     agreed = approval.agreed
@@ -120,7 +120,7 @@ def _decided(run: Run, record: Record, event: ApprovalDecided) -> Run:
     run = run._replace(approvals=run.approvals.insert(told.id, told))
     if told.decision == "approved" and told.granted is not None and told.scope is not None:
         run = run._replace(scopes=run.scopes.insert(told.scope, told.id))
-    if told.decision in {"rejected", "returned"}:
+    if told.decision in {"rejected", "returned", "revoked"}:
         run = run._replace(turned=run.turned.insert(told.alike or told.action, told.id))
     return run
 
@@ -167,6 +167,13 @@ def used(run: Run, name: str | None, attempt: str) -> Run:
         raise NotAsked(f"approval `{name}` cannot be used by `{attempt}`")
     after = replace(approval, uses=(*approval.uses, attempt))
     return run._replace(approvals=run.approvals.insert(name, after))
+
+
+def _standing_yes(run: Run, name: str) -> Approval:
+    approval = run.approvals.get(name)
+    if approval is None or approval.decision != "approved" or approval.used_up:
+        raise NotAsked(f"approval `{name}` is no yes that may still be used")
+    return approval
 
 
 def _awaited(run: Run, name: str) -> Approval:

@@ -85,7 +85,7 @@ def approval(case: Case) -> Step:
     found = asked_before(case, transition)
     if found is None or (found.used_up and found.decision == "approved"):
         return _ask(case, transition)
-    if found.decision == "rejected":
+    if found.decision in {"rejected", "revoked"}:
         return _rejected(case, transition, found)
     mine = found.rule in {"", transition.name}  # a yes to what another transition asked is none to this one
     if mine and pending(found, case.now):
@@ -144,8 +144,9 @@ def _asks(case: Case, transition: Transition) -> bool:
 
 def _rejected(case: Case, transition: Transition, found: Approval) -> Refuse:
     why = f": {found.reason}" if found.reason else ""
+    did = "rejected" if found.decision == "rejected" else "took back the yes to"
     return Refuse(
-        f"`{found.by}` rejected this action{why}",
+        f"`{found.by}` {did} this action{why}",
         rule=transition.name,
         inputs={"approval": found.id},
         mode=case.mode(transition.mode),

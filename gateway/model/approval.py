@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from gateway.model.asked import Granted, Stage, Terms
 from gateway.model.canonical import Digest
 
-Decision: TypeAlias = Literal["approved", "rejected", "returned", "superseded", "withdrawn", "expired"]
+Decision: TypeAlias = Literal["approved", "rejected", "returned", "revoked", "superseded", "withdrawn", "expired"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,8 +241,8 @@ class ApprovalDecided(Frozen):
     kind: Literal["approval.decided"] = "approval.decided"
     approval: str
     action: Digest
-    decision: Literal["approved", "rejected", "returned"]
-    """`returned`: the reviewer wants more evidence, as the reason says."""
+    decision: Literal["approved", "rejected", "returned", "revoked"]
+    """`returned`: the reviewer wants more evidence, as the reason says. `revoked`: a yes is taken back."""
     by: Who
     reason: str = ""
     granted: Granted | None = added(None)

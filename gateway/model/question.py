@@ -8,7 +8,7 @@ from gateway.model.canonical import Digest
 from gateway.model.status import Told
 
 QuestionState: TypeAlias = Literal[
-    "awaiting", "approved", "used", "rejected", "returned", "expired", "superseded", "withdrawn", "closed"
+    "awaiting", "approved", "used", "rejected", "returned", "revoked", "expired", "superseded", "withdrawn", "closed"
 ]
 """`closed`: the run ended before anybody answered."""
 

@@ -78,8 +78,8 @@ class Answer:
     approval: str
     action: str
     """The digest of the action that they were shown."""
-    decision: Literal["approved", "rejected", "returned"]
-    """`returned`: more evidence is wanted, as the reason says."""
+    decision: Literal["approved", "rejected", "returned", "revoked"]
+    """`returned`: more evidence is wanted, as the reason says. `revoked`: a yes that may still be used is void."""
     reason: str = ""
     times: int | None = 1
     """For how many calls, where policy lets a yes go further than one; None: as many as it lets."""

@@ -193,3 +193,23 @@ async def test_who_comes_from_elsewhere_does_not_settle_what_acts_for_themselves
         with pytest.raises(Refused) as caught:
             await it.desk.stop_run("run_1", himself, "mine")
         assert caught.value.check == "self_review"
+
+
+async def test_a_yes_that_may_still_be_used_is_taken_back() -> None:
+    ledger = MemoryLedger()
+    terms = asking(role="boss", reuse={"times": 5})
+    async with office(ledger, transitions=terms, tools={"write": {"effect": "write", "repeat": "new"}}) as it:
+        await it.calls()
+        assert await it.refused("revoked") == "decided", "nothing was given yet"
+        await it.says(times=5)
+        assert await it.calls() == "result"
+        assert await it.refused("revoked", by=Reviewer("local", "local:cyd")) == "role"
+        assert await it.refused("rejected") == "decided", "a no that comes late is none"
+        assert (await it.says("revoked", reason="a mistake")).decision == "revoked", "also by who gave it"
+        assert [await it.calls(), await it.calls()] == ["denied", "denied"]
+        assert (await it.refused("revoked"), it.sent) == ("decided", 1)
+        await it.calls({"n": 2})
+        await it.says()
+        assert await it.calls({"n": 2}) == "result"
+        assert await it.refused("revoked") == "decided", "it is used up"
+    assert found(await verified(ledger, keys=[])) == []

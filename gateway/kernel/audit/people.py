@@ -56,9 +56,11 @@ def approval_by_the_wrong(step: Step) -> str | None:
     if not approval.self_review and owner is not None and (owner.tenant, owner.id) == (who.tenant, who.id):
         return f"`{who.id}` answered what they had asked for themselves"
     waits = approval.waits_for
-    if waits is not None and waits[0].role is not None and waits[0].role not in who.roles:
-        return f"`{who.id}` has not the role `{waits[0].role}`"
-    return f"`{who.id}` answered twice" if (who.tenant, who.id) in approval.agreed else None
+    roles = [one.role for one in approval.stages] if waits is None else [waits[0].role]
+    if not any(role is None or role in who.roles for role in roles):
+        return f"`{who.id}` has not the role `{roles[0]}`"
+    twice = (who.tenant, who.id) in approval.agreed and event.decision != "revoked"
+    return f"`{who.id}` answered twice" if twice else None
 
 
 def approval_beyond_its_terms(step: Step) -> str | None:
@@ -75,7 +77,7 @@ def approval_beyond_its_terms(step: Step) -> str | None:
     if load is not None and not any(one.limit == load.decisions for one in event.accounts):
         return f"the answer to `{approval.id}` was not counted"
     always = approval.terms.reasons == "always" or event.decision == "returned"
-    wanted = always or (event.decision == "rejected" and approval.terms.reasons == "rejection")
+    wanted = always or (event.decision in {"rejected", "revoked"} and approval.terms.reasons == "rejection")
     return f"the answer to `{approval.id}` says no reason" if wanted and not event.reason else None
 
 
