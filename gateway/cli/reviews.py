@@ -54,7 +54,7 @@ def _table(told: Reviews, by: By | None) -> Table:
     return _of_groups(by, groups)
 
 
-ROWS = ("approved", "rejected", "returned", "expired", "superseded", "withdrawn", "void")
+ROWS = ("approved", "rejected", "returned", "revoked", "expired", "superseded", "withdrawn", "void")
 
 
 def _of_groups(title: str, groups: Sequence[Group]) -> Table:

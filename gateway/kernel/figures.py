@@ -35,7 +35,7 @@ KINDS = (
     "proposal.denied",
     "run.stopped",
 )
-ENDS = ("approved", "rejected", "returned", "expired", "superseded", "withdrawn", "void")
+ENDS = ("approved", "rejected", "returned", "revoked", "expired", "superseded", "withdrawn", "void")
 """`void`: the run was over before anybody answered."""
 
 

@@ -19,8 +19,8 @@ class Spread(Part):
 
 
 class Figures(Part):
-    """Of some questions. Each of them is in exactly one of `awaiting`, `approved`, `rejected`, `returned`, `expired`,
-    `superseded`, `withdrawn` and `void`; one that was approved and then superseded is in `superseded`.
+    """Of some questions. Each of them is in exactly one of `awaiting`, `approved`, `rejected`, `returned`, `revoked`,
+    `expired`, `superseded`, `withdrawn` and `void`; one that was approved and then superseded is in `superseded`.
     """
 
     asked: int = 0
@@ -29,6 +29,8 @@ class Figures(Part):
     rejected: int = 0
     returned: int = 0
     """The reviewer wanted more evidence."""
+    revoked: int = 0
+    """A yes was taken back."""
     expired: int = 0
     """Nobody answered in time."""
     superseded: int = 0

@@ -145,8 +145,8 @@ def test_times_are_from_the_question_and_a_reviewers_own_are_theirs() -> None:
         Spread(count=2, median_s=60, p90_s=300, max_s=300),
     )
     assert one.all.rates == {
-        "approved": 0.5, "rejected": 0.5, "returned": 0.0, "expired": 0.0, "superseded": 0.0, "withdrawn": 0.0,
-        "void": 0.0, "used": 0.0, "failed_revalidation": 0.0, "quick": 1.0,
+        "approved": 0.5, "rejected": 0.5, "returned": 0.0, "revoked": 0.0, "expired": 0.0, "superseded": 0.0,
+        "withdrawn": 0.0, "void": 0.0, "used": 0.0, "failed_revalidation": 0.0, "quick": 1.0,
     }  # fmt: skip
     assert [
         (load.reviewer, load.decisions, load.looked_at, load.quick, load.waited.max_s) for load in one.reviewers
