@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import cache
 
 _KINDS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (zero width, bidi, tags), surrogate, private, unassigned, line and paragraph separators."""
@@ -25,10 +26,21 @@ def is_unseen(char: str) -> bool:
 def spelled_out(
     text: str, spell: Callable[[str], str] = lambda char: f"\\u{{{ord(char):x}}}", *, keep: str = ""
 ) -> str:
-    r"""The text with each unseen character spelled, as `\u{…}` where not said otherwise."""
+    r"""The text with each unseen character, and each mark of a pile, spelled; as `\u{…}` where not said otherwise."""
     if text.isascii() and text.isprintable():
         return text
+    if not text.isascii():
+        text = piles().sub(lambda found: found[0][:2] + "".join(map(spell, found[1])), text)
     return "".join(spell(char) if char not in keep and is_unseen(char) else char for char in text)
+
+
+@cache
+def piles() -> re.Pattern[str]:
+    """Marks on one letter, more than two: its group are those beyond, which no language writes. Many of them cover what
+    stands around.
+    """
+    marks = "".join(chr(code) for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)) in {"Mn", "Me"})
+    return re.compile(f"[{marks}]{{2}}([{marks}]+)")
 
 
 TAGGED = re.compile("[\U000e0020-\U000e007e]+")

@@ -17,9 +17,11 @@ from gateway.inbound.console.shown.layers import Piece, Range, pieces
 from gateway.inbound.console.shown.letters import odd, shown
 from gateway.inbound.console.shown.links import addresses
 from gateway.inbound.console.shown.long import HEAD, TAIL, cut
-from gateway.inbound.console.shown.shell import command
+from gateway.inbound.console.shown.shell import UNREAD, command
 from gateway.inbound.console.shown.sql import is_sql, statement
 from gateway.inbound.console.shown.tree import MAX_NODES, tree
+from gateway.model.unseen import spelled_out
+from gateway.runtime.wording import quiet
 
 
 def read(told: tuple[Piece, ...]) -> str:
@@ -53,6 +55,22 @@ def test_what_nobody_sees_is_named_where_it_stands(text: str, seen: str, says: s
     told = shown(text)
     assert read(told) == seen
     assert [one.says for one in told if one.says] == [says]
+
+
+def test_marks_that_pile_up_on_one_letter_are_counted_and_not_drawn() -> None:
+    assert read(shown("e" + "\u0301" * 400 + " ok")) == "e\u0301\u0301[398 marks] ok"
+    assert spelled_out("e" + "\u0301" * 4) == "e\u0301\u0301\\u{301}\\u{301}"
+    vietnamese = "Vie\u0323\u0302t"
+    assert shown(vietnamese) == (Piece(vietnamese),)
+    assert quiet("e" + "\u0301" * 60).count("\u0301") == 2
+
+
+def test_a_command_that_takes_too_long_to_take_apart_is_shown_as_it_is() -> None:
+    began = time.monotonic()
+    ranges, warned = command("a@" * 9_500)
+    assert time.monotonic() - began < 1, "the whole took 3.7 s"
+    assert ranges == ()
+    assert warned == (UNREAD,)
 
 
 def test_a_letter_that_passes_for_another_is_marked_with_its_name() -> None:

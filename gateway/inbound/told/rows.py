@@ -44,7 +44,7 @@ from gateway.model.events import (
     Verdict,
 )
 from gateway.model.record import Record
-from gateway.runtime.story import Story
+from gateway.runtime.story import Long, Story
 
 _People: TypeAlias = ApprovalDecided | ApprovalSeen | ApprovalWithdrawn | ApprovalExpired | EscalationAcknowledged
 
@@ -281,7 +281,7 @@ def _claimed(step: int, event: Claim, payloads: Mapping[Digest, Any], plan: Any)
             told = [f"revision {event.revision}, {counted(len(event.assumptions), 'assumption')}"]
             return Row(step, "", "", "plan", results=[*told, *_words(plan, "objective")], style="dim")
         case PlanInvalidated():
-            assumed = plan["assumptions"][event.assumption] if plan is not None else None
+            assumed = plan["assumptions"][event.assumption] if isinstance(plan, dict) else None
             return Row(step, "", "", "contradicted", results=[event.says, *_words(assumed, "says")], style="yellow")
         case NoteRecorded():
             end = f"`{event.until}` speaks anew, or " if event.until is not None else ""
@@ -304,7 +304,13 @@ def _why(check: str, rule: str | None, reason: str | None) -> str:
 
 def _call(event: Denied | Held | IntentRecorded | ApprovalRequested | Replayed, payloads: Mapping[Digest, Any]) -> str:
     arguments = payloads.get(event.arguments)
-    shown = _short(arguments) if arguments is not None else GONE
+    match arguments:
+        case None:
+            shown = GONE
+        case Long():
+            shown = cut(arguments.head, MAX_ARGUMENTS)
+        case _:
+            shown = _short(arguments)
     undoing = f" to undo {event.compensates}" if event.compensates and not isinstance(event, IntentRecorded) else ""
     return f"{event.tool} {shown}{undoing}"
 

@@ -36,7 +36,7 @@ async def decide(site: Site, request: Request) -> Response:
     except Refused as error:
         told = await told_of(site, request, name)
         kept = {"decision": answer.decision, "reason": answer.reason}
-        return show(site, request, told, CONFLICT, refused=error, said=kept)
+        return await show(site, request, told, CONFLICT, refused=error, said=kept)
     return _to(f"/approvals/{name}", answered=answer.decision)
 
 
@@ -100,7 +100,7 @@ async def together(site: Site, request: Request) -> Response:
     for one in asked:
         await looked(site, request, one.name)
     reasons = {one.packet.reasons for one in asked}
-    return site.page(request, "together.html", told=asked, served=site.now.timestamp(), reasons=reasons)
+    return await site.page(request, "together.html", told=asked, served=site.now.timestamp(), reasons=reasons)
 
 
 async def decide_together(site: Site, request: Request) -> Response:
@@ -128,7 +128,7 @@ async def results(site: Site, request: Request) -> Response:
         one = await site.desk.packet(name, reviewer_of(request))
         if one is not None and one.approval is not None:
             rows.append((name, one.tool or "", one.state, bool(check)))
-    return site.page(request, "results.html", rows=rows, answered=query.get("answered", ""))
+    return await site.page(request, "results.html", rows=rows, answered=query.get("answered", ""))
 
 
 def _parted(text: str) -> tuple[str, str]:
@@ -174,11 +174,11 @@ async def _answered(
     if not reason:
         refused = Refused("reason", "say how you know; somebody will ask in three weeks")
         told = await told_of(site, request, name)
-        return show(site, request, told, CONFLICT, refused=refused, said={"decision": what, "reason": ""})
+        return await show(site, request, told, CONFLICT, refused=refused, said={"decision": what, "reason": ""})
     try:
         await work()
     except Refused as error:
         told = await told_of(site, request, name)
-        return show(site, request, told, CONFLICT, refused=error, said={"decision": what, "reason": reason})
+        return await show(site, request, told, CONFLICT, refused=error, said={"decision": what, "reason": reason})
     told = await told_of(site, request, name)
     return _to(f"/{told.room}/{name}", answered=what)

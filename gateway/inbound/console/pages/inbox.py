@@ -91,7 +91,7 @@ async def inbox(site: Site, request: Request) -> Response:
     fits = None if wanted.all else wanted.fits
     page = await site.desk.inbox(by, limit=ROWS, after=query.get("after"), wanted=fits)
     rows = [Row(one, await _what(site, one)) for one in page.rows]
-    return site.page(
+    return await site.page(
         request,
         "inbox.html",
         cards=cards_of(rows),

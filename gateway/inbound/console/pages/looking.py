@@ -1,5 +1,7 @@
 """Pages that only look: runs, one run's timeline, the ledger, tools, policies, accounts, and how this gateway is."""
 
+import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,8 +10,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.inbound.console.pages.long_values import whole
 from gateway.inbound.console.pages.site import Missing, Site, Wrong, linked, time_of
 from gateway.inbound.console.shown.diffs import Difference, difference
+from gateway.inbound.console.shown.layers import Piece
 from gateway.inbound.console.shown.letters import shown
 from gateway.inbound.console.visitor import reviewer_of
 from gateway.inbound.told.drawing import as_svg, drawing
@@ -17,16 +21,19 @@ from gateway.inbound.told.rows import Row, rows_of
 from gateway.model.canonical import Digest
 from gateway.model.events import ApprovalDecided, ApprovalRequested, Event
 from gateway.model.outcome import TERMINAL
-from gateway.model.packet import Packet
 from gateway.model.record import Record
 from gateway.model.review import Reviewer
 from gateway.runtime import drift, levels, listing, searching, texts
-from gateway.runtime.story import Story, story_of
+from gateway.runtime.story import Long, Story, escalated, part_of, seen_by, waiting_in
 
 MAX_ROWS = 150
 """Steps of a timeline on one page, the last ones first asked for."""
 RUNS = 50
 FOUND = 100
+SHOWN = 1_000
+"""Characters of one step's arguments in a timeline; the whole is behind a link."""
+SHOWN_IN_ALL = 30_000
+"""Of all steps of a page together."""
 
 
 def _inside(request: Request) -> Reviewer:
@@ -53,7 +60,17 @@ async def runs(site: Site, request: Request) -> Response:
     states = ["open", "unsettled", *sorted(TERMINAL)]
     more = None if found.next is None else linked(query, after=found.next)
     values: dict[str, Any] = {"workflows": sorted(site.book.policies.in_force()), "states": states, "more": more}
-    return site.page(request, "runs.html", found=found, wanted=wanted, **values)
+    return await site.page(request, "runs.html", found=found, wanted=wanted, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Of a step, as its page shows them."""
+
+    text: tuple[Piece, ...]
+    cut: bool
+    """Whether that is only their beginning."""
+    size: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +80,7 @@ class Step:
     row: Row
     record: Record
     checks: Sequence[Any]
-    arguments: Mapping[str, Any] | None
+    arguments: Arguments | None
     waited_s: float | None
     """For a person's answer: since it was asked."""
     trouble: bool
@@ -71,41 +88,45 @@ class Step:
 
 
 async def run(site: Site, request: Request) -> Response:
-    """What happened in a run, step by step."""
-    story = await _story(site, request)
-    before = request.query_params.get("before", "")
-    rows = [row for row in rows_of(story) if not before.isdecimal() or row.step < int(before)]
-    steps = _steps(story, rows[-MAX_ROWS:])
-    earlier = rows[-MAX_ROWS].step if len(rows) > MAX_ROWS else None
-    packet = await site.desk.packet(story.run.id, reviewer_of(request))
-    values: dict[str, Any] = {"waits": _waits(story, packet), "steps": steps, "earlier": earlier, "before": before}
-    return site.page(request, "run.html", story=story, run=story.run, **values)
+    """What happened in a run, step by step. Payloads are read of the steps that are shown, and of no others."""
+    name, before = await _seen(site, request), request.query_params.get("before", "")
+    part = await part_of(site.book, name, int(before[:9]) if before.isdecimal() else None, MAX_ROWS)
+    story = part.story
+    steps = await asyncio.to_thread(_steps, story, part.steps)
+    values: dict[str, Any] = {"waits": waiting_in(story.run, site.now), "steps": steps, "earlier": part.earlier}
+    values |= {"before": before, "escalated": escalated(story.run)}
+    return await site.page(request, "run.html", run=story.run, **values)
 
 
-def _waits(story: Story, packet: Packet | None) -> Sequence[tuple[str, str]]:
-    """What a person is asked in this run, each with its tool."""
-    names = [] if packet is None else [one.command.split()[-1] for one in packet.options if " packet " in one.command]
-    run = story.run
-    tools = {name: run.approvals[name].tool for name in names if name in run.approvals}
-    tools |= {name: run.attempts[name].intent.tool for name in names if name in run.attempts}
-    return [(name, tools.get(name, "")) for name in names]
-
-
-async def _story(site: Site, request: Request) -> Story:
+async def _seen(site: Site, request: Request) -> str:
+    """The run's name. A run of others costs what one costs that there is not: the time tells nobody which it is."""
     by, name = _inside(request), request.path_params["run"]
-    story = await story_of(site.book, name)
-    if story is None or story.run.principal is None or not by.sees(story.run.principal.tenant):
-        raise Missing(f"no run `{name}` is here for you to see")
-    return story
+    if not await seen_by(site.book, name, by):
+        raise Missing(f"no run `{name[:128]}` is here for you to see")
+    return str(name)
 
 
-def _steps(story: Story, rows: Sequence[Row]) -> Sequence[Step]:
+def _steps(story: Story, wanted: frozenset[int]) -> Sequence[Step]:
     records = {record.seq: record for record in story.records}
     asked = {one.event.approval: one.at for one in story.records if isinstance(one.event, ApprovalRequested)}
-    return [_step(story, row, records[row.step], asked) for row in rows]
+    room = _Room(SHOWN_IN_ALL)
+    return [_step(story, row, records[row.step], asked, room) for row in rows_of(story) if row.step in wanted]
 
 
-def _step(story: Story, row: Row, record: Record, asked: Mapping[str, datetime]) -> Step:
+@dataclass
+class _Room:
+    """How many characters the page has left."""
+
+    left: int
+
+    def take(self, text: str) -> str:
+        """As much of the text as there is room for."""
+        taken = text[: min(SHOWN, self.left)]
+        self.left -= len(taken)
+        return taken
+
+
+def _step(story: Story, row: Row, record: Record, asked: Mapping[str, datetime], room: _Room) -> Step:
     event: Event = record.event
     since = asked.get(event.approval) if isinstance(event, ApprovalDecided) else None
     cited: Digest | None = getattr(event, "arguments", None)
@@ -113,10 +134,37 @@ def _step(story: Story, row: Row, record: Record, asked: Mapping[str, datetime])
         row,
         record,
         checks=getattr(event, "checks", ()),
-        arguments=None if cited is None else story.payloads.get(cited),
+        arguments=None if cited is None else _arguments(story.payloads.get(cited), room),
         waited_s=None if since is None else (record.at - since).total_seconds(),
         trouble=row.style in {"yellow", "red"},
     )
+
+
+def _arguments(told: object, room: _Room) -> Arguments | None:
+    match told:
+        case None:
+            return None
+        case Long():
+            return Arguments(shown(room.take(told.head), strict=True), cut=True, size=f"{told.size_bytes:,} bytes")
+        case _:
+            text = json.dumps(told, ensure_ascii=False, indent=2)
+            head = room.take(text)
+            return Arguments(shown(head, strict=True), cut=len(head) < len(text), size=f"{len(text):,} characters")
+
+
+async def arguments(site: Site, request: Request) -> Response:
+    """All arguments of one step, in parts where they are very long."""
+    name, step = await _seen(site, request), request.path_params["step"]
+    body = await site.book.ledger.payload(cited) if (cited := await _cited(site, name, step)) else None
+    if body is None:
+        raise Missing(f"step {step} of `{name[:128]}` has no arguments that can be shown")
+    back = (f"/runs/{name}#step-{step}", f"step {step} of {name}")
+    return await whole(site, request, body.decode("utf-8", "replace"), at="all arguments", back=back)
+
+
+async def _cited(site: Site, run: str, step: int) -> Digest | None:
+    found = await site.book.ledger.read(run, max(0, step - 1), limit=1)
+    return getattr(found[0][0].event, "arguments", None) if found else None
 
 
 # --- the ledger -------------------------------------------------------------------------------------------------------
@@ -144,7 +192,7 @@ async def search(site: Site, request: Request) -> Response:
         place = int(before) if before else None
         found = await searching.search(site.book.ledger, by, sought, before=place, limit=FOUND)
     more = None if found is None or found.next is None else linked(query, before=found.next)
-    return site.page(request, "search.html", sought=sought, found=found, more=more, told=_told)
+    return await site.page(request, "search.html", sought=sought, found=found, more=more, told=_told)
 
 
 def _told(record: Record) -> str:
@@ -170,20 +218,20 @@ async def registry(site: Site, request: Request) -> Response:
     differs: dict[str, Difference] = {one.tool: difference(one.was, one.now) for one in entries if one.was}
     values: dict[str, Any] = {"missing": drift.missing(rules.policy, tools), "whole": whole, "differs": differs}
     in_force = sorted(site.book.policies.in_force())
-    return site.page(request, "registry.html", entries=entries, workflow=workflow, workflows=in_force, **values)
+    return await site.page(request, "registry.html", entries=entries, workflow=workflow, workflows=in_force, **values)
 
 
 async def policies(site: Site, request: Request) -> Response:
     """The policies in force, and older texts that runs began under."""
     _inside(request)
     old, looked = await texts.older(site.book)
-    return site.page(request, "policies.html", current=await texts.in_force(site.book), older=old, looked=looked)
+    return await site.page(request, "policies.html", current=await texts.in_force(site.book), older=old, looked=looked)
 
 
 async def policy(site: Site, request: Request) -> Response:
     """One policy's text."""
     one = await _policy(site, request)
-    return site.page(request, "policy.html", one=one, text=shown(texts.spelled(one.policy), strict=True))
+    return await site.page(request, "policy.html", one=one, text=shown(texts.spelled(one.policy), strict=True))
 
 
 async def diagram(site: Site, request: Request) -> Response:
@@ -209,7 +257,7 @@ async def accounts(site: Site, request: Request) -> Response:
     found = await levels.levels(site.book, by, after=(query.get("account", ""), query.get("unit", "")))
     budgets = [(one.policy.workflow, one.policy.budgets) for one in await texts.in_force(site.book)]
     more = None if found.next is None else linked({}, account=found.next[0], unit=found.next[1])
-    return site.page(request, "accounts.html", found=found, budgets=budgets, more=more)
+    return await site.page(request, "accounts.html", found=found, budgets=budgets, more=more)
 
 
 async def health(site: Site, request: Request) -> Response:
@@ -218,4 +266,4 @@ async def health(site: Site, request: Request) -> Response:
     able, said = site.ready()
     checkpoint = await site.book.ledger.checkpoints(limit=1)
     newest = checkpoint[0] if checkpoint else None
-    return site.page(request, "health.html", able=able, said=said, checkpoint=newest)
+    return await site.page(request, "health.html", able=able, said=said, checkpoint=newest)

@@ -2,16 +2,17 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.inbound.console.pages.site import Missing, Site, Wrong, linked
+from gateway.inbound.console.pages.long_values import pointed, whole
+from gateway.inbound.console.pages.site import Missing, Site
 from gateway.inbound.console.shown import parts_of
 from gateway.inbound.console.shown.compared import Compared, compared
 from gateway.inbound.console.shown.layers import Piece
@@ -25,12 +26,14 @@ from gateway.model.review import Reviewer
 from gateway.model.run import Run
 from gateway.ports import LedgerUnavailable
 
-PART = 50_000
-"""Characters of a whole value on one page."""
+ROOMS = {"approval": "approvals", "attempt": "attempts", "run": "escalations"}
+"""Where the pages are, by what is asked about."""
 MAX_SEARCHED = 500_000
 """Characters of all arguments that are looked through for odd ones."""
-LARGE = 20_000
-"""Arguments of so many characters are made ready in a thread, so that no call waits for it."""
+MAX_FOUND = 5_000
+"""Odd characters after which it is not looked for more."""
+AT_ONCE = 4_000
+"""Characters that are looked through in one turn."""
 MAX_ODD = 30
 """Kinds of odd characters that are named."""
 
@@ -88,7 +91,7 @@ class Told:
     @property
     def room(self) -> str:
         """Where its page is."""
-        return {"approval": "approvals", "attempt": "attempts", "run": "escalations"}[self.packet.about]
+        return ROOMS[self.packet.about]
 
 
 async def packet(site: Site, request: Request) -> Response:
@@ -96,7 +99,7 @@ async def packet(site: Site, request: Request) -> Response:
     told = await told_of(site, request, request.path_params["name"])
     if told.packet.approval is not None and told.pending:
         await looked(site, request, told.packet.approval)
-    return show(site, request, told)
+    return await show(site, request, told)
 
 
 async def looked(site: Site, request: Request, approval: str) -> None:
@@ -105,12 +108,14 @@ async def looked(site: Site, request: Request, approval: str) -> None:
         await site.desk.looked(approval, reviewer_of(request))
 
 
-def show(site: Site, request: Request, told: Told, status: int = 200, **values: Any) -> Response:
+async def show(site: Site, request: Request, told: Told, status: int = 200, **values: Any) -> Response:
     """The page of a packet, perhaps with a refusal on it."""
     answered = request.query_params.get("answered", "")
     answered = answered if _came_of(told, answered, reviewer_of(request)) else ""
     common: dict[str, Any] = {"refused": None, "said": {"decision": "", "reason": ""}, "answered": answered}
-    return site.page(request, "packet.html", status, told=told, served=site.now.timestamp(), **{**common, **values})
+    return await site.page(
+        request, "packet.html", status, told=told, served=site.now.timestamp(), **{**common, **values}
+    )
 
 
 def _came_of(told: Told, answered: str, by: Reviewer) -> bool:
@@ -132,13 +137,11 @@ async def told_of(site: Site, request: Request, name: str) -> Told:
     one, run = await site.desk.packet(name, by), await site.desk.run_for(name, by)
     if one is None or run is None:
         raise Missing(f"no question, attempt or run `{name}` is here for you")
+    return await asyncio.to_thread(_told, one, run)  # what an agent wrote may be long, and no call shall wait for it
+
+
+def _told(one: Packet, run: Run) -> Told:
     text = "" if one.arguments is None else json.dumps(one.arguments, ensure_ascii=False, indent=2)
-    if len(text) > LARGE:
-        return await asyncio.to_thread(_told, one, run, text)
-    return _told(one, run, text)
-
-
-def _told(one: Packet, run: Run, text: str) -> Told:
     before = None if one.before is None else one.before.arguments
     values, short = one.arguments, cut(text, "")
     return Told(
@@ -155,13 +158,16 @@ def _told(one: Packet, run: Run, text: str) -> Told:
 
 def oddities(values: object) -> Sequence[tuple[str, int]]:
     """What hides in any text of these values, by name."""
-    texts, left = _texts(values), MAX_SEARCHED
-    found: list[str] = []
-    for text in texts:
-        found += [one.says for one in odd(text[:left], strict=True)]
-        left = max(0, left - len(text))
-    told = [(says, len(list(same))) for says, same in groupby(sorted(found))][:MAX_ODD]
-    beyond = sum(map(len, texts)) - MAX_SEARCHED
+    texts = _texts(values)
+    found: Counter[str] = Counter()
+    looked = 0
+    for part in (text[at : at + AT_ONCE] for text in texts for at in range(0, len(text), AT_ONCE)):
+        if looked >= MAX_SEARCHED or found.total() >= MAX_FOUND:
+            break
+        found.update(one.says for one in odd(part, strict=True))
+        looked += len(part)
+    beyond = sum(map(len, texts)) - looked
+    told = sorted(found.items())[:MAX_ODD]
     return told if beyond <= 0 else [*told, (f"{beyond:,} characters that were not looked through", 1)]
 
 
@@ -184,41 +190,14 @@ def _texts(values: object) -> Sequence[str]:
 
 
 async def value(site: Site, request: Request) -> Response:
-    """The whole of a value, in parts where it is very long; nothing for no pointer gives the whole JSON."""
+    """The whole of a value; nothing for no pointer gives the whole JSON."""
     name, at = request.path_params["name"], request.query_params.get("at", "")
     one = await site.desk.packet(name, reviewer_of(request))
     if one is None or one.arguments is None:
         raise Missing(f"no value of `{name}` can be shown")
-    text = _text(_pointed(one.arguments, at))
-    parts = max(1, -(-len(text) // PART))
-    part = _number(request.query_params.get("part", "1"), parts)
-    piece = text[(part - 1) * PART : part * PART]
-    links = {other: linked({"at": at}, part=other) for other in range(1, parts + 1)}
-    values: dict[str, Any] = {
-        "at": at or "all arguments",
-        "text": shown(piece, strict=True),
-        "part": part,
-        "parts": links,
-    }
-    return site.page(request, "value.html", name=name, packet=one, size=len(text), **values)
-
-
-def _number(text: str, most: int) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= most:
-        raise Wrong(f"there are {most} parts")
-    return int(text)
-
-
-def _pointed(values: Any, at: str) -> Any:
-    for name in (part.replace("~1", "/").replace("~0", "~") for part in at.split("/")[1:]):
-        match values:
-            case Mapping() if name in values:
-                values = values[name]
-            case list() if name.isdecimal() and int(name) < len(values):
-                values = values[int(name)]
-            case _:
-                raise Missing("there is no value at that place")
-    return values
+    text = await asyncio.to_thread(_text, pointed(one.arguments, at))
+    back = (f"/{ROOMS[one.about]}/{name}", name)
+    return await whole(site, request, text, at=at or "all arguments", back=back)
 
 
 def _text(value: Any) -> str:

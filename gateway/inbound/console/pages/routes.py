@@ -11,7 +11,7 @@ from gateway.inbound.console.pages import answering, looking
 from gateway.inbound.console.pages.inbox import inbox
 from gateway.inbound.console.pages.live import Live
 from gateway.inbound.console.pages.packets import packet, value
-from gateway.inbound.console.pages.site import Site
+from gateway.inbound.console.pages.site import Site, warm
 from gateway.inbound.console.pages.statics import static
 from gateway.ports import Upstreams
 from gateway.runtime.book import Book
@@ -29,6 +29,7 @@ _LOOKS: Sequence[tuple[str, Page]] = (
     ("/results", answering.results),
     ("/runs", looking.runs),
     ("/runs/{run}", looking.run),
+    ("/runs/{run}/steps/{step:int}", looking.arguments),
     ("/search", looking.search),
     ("/registry", looking.registry),
     ("/policies", looking.policies),
@@ -50,6 +51,7 @@ def pages(
     desk: Desk, book: Book, upstreams: Upstreams, ready: Callable[[], tuple[bool, Mapping[str, Any]]], live: Live
 ) -> Sequence[BaseRoute]:
     """All pages, for `console_app`; `ready` as `/readyz` tells it. Whoever stops the server closes `live` first."""
+    warm()
     site = Site(desk, book, upstreams, ready)
     return [
         *(_route(site, path, page, "GET") for path, page in _LOOKS),

@@ -1,5 +1,6 @@
 """What all pages share: what they read from, how they are filled in, and what becomes of a reader's mistake."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -53,8 +54,8 @@ class Site:
         """By the ledger's clock."""
         return utc(self.book.clock.now())
 
-    def page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
-        """The template, filled in; with what every page needs."""
+    async def page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
+        """The template, filled in; with what every page needs. In a thread: calls of agents have the loop meanwhile."""
         common = {
             "root": ROOT,
             "version": VERSION,
@@ -64,7 +65,7 @@ class Site:
             "path": request.url.path.removeprefix(ROOT) or "/",
             "query": request.query_params,
         }
-        body = environment().get_template(template).render({**common, **values})
+        body = await asyncio.to_thread(_filled, template, {**common, **values})
         return HTMLResponse(body, status)
 
     def guarded(self, handler: Handler) -> Handler:
@@ -74,17 +75,27 @@ class Site:
             try:
                 return await handler(request)
             except Missing as error:
-                return self.page(request, "trouble.html", 404, title="There is nothing here", says=str(error))
+                return await self.page(request, "trouble.html", 404, title="There is nothing here", says=str(error))
             except Wrong as error:
-                return self.page(request, "trouble.html", 400, title="That cannot be meant", says=str(error))
+                return await self.page(request, "trouble.html", 400, title="That cannot be meant", says=str(error))
             except CorruptLedger as error:
                 says = f"{error}; `counterfoil verify` says more"
-                return self.page(request, "trouble.html", 500, title="The ledger is damaged", says=says)
+                return await self.page(request, "trouble.html", 500, title="The ledger is damaged", says=says)
             except LedgerUnavailable as error:
                 says = f"{error}; nothing was recorded, try again in a moment"
-                return self.page(request, "trouble.html", 503, title="The ledger cannot be asked now", says=says)
+                return await self.page(request, "trouble.html", 503, title="The ledger cannot be asked now", says=says)
 
         return answer
+
+
+def warm() -> None:
+    """All templates are compiled, which takes a moment in which nothing else runs: before there is anything else."""
+    for name in environment().list_templates():
+        environment().get_template(name)
+
+
+def _filled(template: str, values: Mapping[str, Any]) -> str:
+    return environment().get_template(template).render(values)
 
 
 @cache
@@ -101,6 +112,7 @@ def environment() -> Environment:
     made.filters.update(
         letters=lambda text: shown(str(text)),
         words=words,
+        shortened=shortened,
         json=spelled,
         plain=plain,
         exact=lambda text: shown(str(text), strict=True),
@@ -137,6 +149,16 @@ def words(text: object) -> Markup:
         Markup("<code>{}</code>").format(drawn(shown(part))) if at % 2 and at < len(parts) - 1 else drawn(shown(part))
         for at, part in enumerate(parts)
     )
+
+
+MAX_LINE = 2_000
+"""Characters of one line that somebody wrote in a timeline."""
+
+
+def shortened(text: str) -> str:
+    """The line, or how it begins and how much more there is."""
+    more = len(text) - MAX_LINE
+    return text if more <= 0 else f"{text[:MAX_LINE]}… ({more:,} more characters)"
 
 
 def spelled(value: object, indent: int | None = None) -> str:

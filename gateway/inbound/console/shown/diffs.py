@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice
@@ -15,6 +15,8 @@ AROUND = 3
 """Equal lines that are shown beside what differs."""
 MAX_ROWS = 400
 """Lines of one difference that are drawn."""
+MAX_SHOWN = 40_000
+"""Characters of all lines that are drawn, together."""
 MAX_COMPARED = 4_000
 """Lines beyond which all of the one is shown as gone, and all of the other as new: comparing takes their product."""
 MAX_LINE = 2_000
@@ -56,17 +58,28 @@ class Difference:
     """What differs at the very end, where no line shows it."""
 
 
-def difference(before: str, after: str) -> Difference:
-    """What differs, with a few equal lines beside it; lines are counted from the beginning of these texts."""
+def difference(before: str, after: str, share: int = 1) -> Difference:
+    """What differs, with a few equal lines beside it; lines are counted from the beginning of these texts. So many
+    differences share the room of a page.
+    """
     old, new = _lines(before), _lines(after)
     compared = len(old) + len(new) <= MAX_COMPARED and work(old, new) <= MAX_WORK
     matcher = SequenceMatcher(None, old, new, autojunk=False) if compared else None
     blocks = matcher.get_opcodes() if matcher is not None else [("replace", 0, len(old), 0, len(new))]
     lines = _drawn(old, new, blocks)
-    rows = tuple(line.row() for line in islice(lines, MAX_ROWS))
+    rows = tuple(line.row() for line in _fitting(islice(lines, MAX_ROWS // share), MAX_SHOWN // share))
     added = sum(to - start for tag, _, _, start, to in blocks if tag != "equal")
     removed = sum(to - start for tag, start, to, _, _ in blocks if tag != "equal")
-    return Difference(rows, added, removed, sum(1 for _ in lines), compared, _ending(before, after))
+    left_out = sum(1 for _ in _drawn(old, new, blocks)) - len(rows)
+    return Difference(rows, added, removed, left_out, compared, _ending(before, after))
+
+
+def _fitting(lines: "Iterable[_Line]", room: int) -> "Iterator[_Line]":
+    for line in lines:
+        yield line
+        room -= min(len(line.text), MAX_LINE)
+        if room <= 0:
+            return
 
 
 def _ending(before: str, after: str) -> str:

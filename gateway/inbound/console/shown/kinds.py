@@ -28,8 +28,10 @@ _TO = ("to", "recipients", "recipient")
 _BODIES = ("body", "text", "message", "html", "content", "body_text", "body_html")
 _HEADS = ("from", "sender", *_TO, "cc", "bcc", "reply_to", "replyTo", "subject")
 
-MAX_LOOKED = 30_000
-"""Characters of a text that are looked through for what it does."""
+MAX_PATH = 1_000
+"""Characters of a path; a longer text is shown as any other."""
+MAX_HEADS = 50
+"""Addresses of one mail that are drawn as such."""
 MAX_EDITS = 50
 """Edits of one call that are drawn."""
 
@@ -100,6 +102,11 @@ class _Left:
     def first(self, names: Sequence[str], kind: type = str) -> str | None:
         return next((one for one in names if isinstance(self.values.get(one), kind)), None)
 
+    def path(self) -> str | None:
+        """The argument that names a file; none where that is no name."""
+        name = self.first(_PATHS)
+        return name if name is not None and len(self.values[name]) <= MAX_PATH else None
+
 
 def parts_of(arguments: Mapping[str, Any]) -> tuple[Part, ...]:
     """Every argument is in exactly one part; what is recognised as nothing in particular stands in a tree, last."""
@@ -124,10 +131,10 @@ def _edits(left: _Left) -> None:
     found = [pair for pair in pairs if pair is not None]
     if len(found) != len(edits):
         return
-    path = left.first(_PATHS)
+    path = left.path()
     for at, (old, new) in enumerate(found):
         title = f"Edit {at + 1} of {len(found)}" if len(found) > 1 else "Edit"
-        left.parts.append(_edit(title, _path(left, path), old, new, f"/edits/{at}"))
+        left.parts.append(_edit(title, _path(left, path), old, new, f"/edits/{at}", share=len(found)))
     for name in ("edits", *([path] if path else [])):
         left.values.pop(name, None)
 
@@ -147,7 +154,7 @@ def _replacement(left: _Left) -> None:
     for old, new in _PAIRS:
         before, after = left.values.get(old), left.values.get(new)
         if isinstance(before, str) and isinstance(after, str):
-            path = left.first(_PATHS)
+            path = left.path()
             part = _edit("Edit", _path(left, path), before, after, f"/{pointed(new)}")
             left.draw(part, old, new, *([path] if path else []))
             return
@@ -155,7 +162,7 @@ def _replacement(left: _Left) -> None:
 
 def _written(left: _Left) -> None:
     """`path` and `content`: a file that is written as a whole."""
-    path, content = left.first(_PATHS), left.first(_CONTENTS)
+    path, content = left.path(), left.first(_CONTENTS)
     if path is None or content is None:
         return
     note = "the whole file is written; what it holds now is not known here"
@@ -167,8 +174,8 @@ def _path(left: _Left, name: str | None) -> tuple[Piece, ...]:
     return shown(str(left.values[name]), strict=True) if name else ()
 
 
-def _edit(title: str, path: tuple[Piece, ...], old: str, new: str, at: str, note: str = "") -> Edit:
-    change = difference(old, new)
+def _edit(title: str, path: tuple[Piece, ...], old: str, new: str, at: str, note: str = "", *, share: int = 1) -> Edit:
+    change = difference(old, new, share)
     longest = any(row.left_out for row in change.rows if row.sign != "…")
     whole = cut(new, at, head=1, tail=1).whole if change.left_out or longest else None
     if not new:
@@ -195,13 +202,12 @@ Looked: TypeAlias = Callable[[str], tuple[tuple[Range, ...], tuple[str, ...]]]
 
 
 def _drawn(title: str, text: str, at: str, look: Looked) -> Code:
-    ranges, warned = look(text[:MAX_LOOKED])
-    beyond = [f"only its first {MAX_LOOKED:,} characters were looked through"] if len(text) > MAX_LOOKED else []
+    ranges, warned = look(text)
     part = cut(text, at)
     head = pieces(part.head, odd(part.head, strict=True), within(ranges, 0, len(part.head)), addresses(part.head))
     start = len(text) - len(part.tail)
     tail = pieces(part.tail, odd(part.tail, strict=True), within(ranges, start, len(text)), addresses(part.tail))
-    return Code(title, head, tail, part.whole, (*beyond, *warned))
+    return Code(title, head, tail, part.whole, warned)
 
 
 # --- mail -------------------------------------------------------------------------------------------------------------
@@ -213,7 +219,7 @@ def _mail(left: _Left) -> None:
         return
     named = [name for name in _HEADS if name in left.values]
     heads = tuple((name, tuple(_addresses(left.values[name]))) for name in named)
-    if any(not values for _, values in heads):
+    if any(not 0 < len(values) <= MAX_HEADS for _, values in heads):
         return
     text = left.values[body]
     part = cut(text, f"/{body}")
@@ -223,6 +229,6 @@ def _mail(left: _Left) -> None:
 
 def _addresses(value: object) -> Iterator[tuple[Piece, ...]]:
     values = value if isinstance(value, list) else [value]
-    texts = [one for one in values if isinstance(one, str)]
+    texts = [one for one in values if isinstance(one, str) and len(one) <= MAX_PATH]
     if len(texts) == len(values):
         yield from (shown(one, strict=True) for one in texts)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gateway.inbound.console.shown.layers import Piece, Range, pieces
 from gateway.model.confusables import looks
-from gateway.model.unseen import TAGGED, is_unseen, untagged
+from gateway.model.unseen import TAGGED, is_unseen, piles, untagged
 
 _WORD = re.compile(r"[^\W_]+(?:[.\-_@][^\W_]+)*")
 """What is read as one: a name, a host, an address."""
@@ -75,16 +75,18 @@ def _acts(text: str, keep: str) -> bool:
 
 
 def _hidden(text: str, keep: str) -> Iterator[Range]:
-    tagged: list[tuple[int, int]] = []
+    told: set[int] = set()
     for found in TAGGED.finditer(text):
-        tagged.append(found.span())
+        told.update(range(*found.span()))
         said = untagged(found.group())
         yield Range(*found.span(), "unseen", f"tag characters, which no font shows: `{said}`", f"[tags: {said}]")
+    for found in () if text.isascii() else piles().finditer(text):
+        told.update(range(*found.span(1)))
+        says = "marks piled on one letter, which would cover what stands around it"
+        yield Range(*found.span(1), "unseen", says, f"[{len(found[1])} marks]")
     for found in _UNPLAIN.finditer(text):
         at, char = found.start(), found.group()
-        if char in keep or not is_unseen(char):
-            continue
-        if not any(start <= at < end for start, end in tagged):
+        if char not in keep and at not in told and is_unseen(char):
             style = "unseen turns" if char in _BIDI else "unseen"
             yield Range(at, at + 1, style, name_of(char), _SHORT.get(char, f"U+{ord(char):04X}"))
 

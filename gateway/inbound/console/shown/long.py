@@ -37,7 +37,7 @@ def cut(text: str, at: str, *, head: int = HEAD, tail: int = TAIL) -> Cut:
     """The text, whole where it is short."""
     if len(text) <= head + tail + tail // 2 and text.count("\n") <= LINES:
         return Cut(text)
-    front, back = _lines(text[:head], LINES), text[-tail:]
+    front, back = _lines(text[:head], LINES), text[len(text) - tail :]
     if len(front) + len(back) >= len(text):
         return Cut(text)
     body = text.encode("utf-8", "surrogatepass")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
+from time import monotonic
 
 import tree_sitter
 import tree_sitter_bash
@@ -60,22 +61,49 @@ _JOINS = frozenset(("|", "|&", "&&", "||", ";", "&", "$(", "`", "<(", ">("))
 _LEADS = frozenset((">", ">>", "&>", "&>>", ">|", "<", "<<", "<<<", "<<-", ">&", "<&"))
 
 
+MAX_LOOKED = 4_000
+"""Characters of a command line that are taken apart."""
+MAX_S = 0.04
+"""How long it may take. The grammar takes the square of an odd command's length, and nothing else runs meanwhile."""
+_CHUNK = 1_024
+
+UNREAD = "it is too odd to be taken apart: nothing in it is marked, read it letter by letter"
+
+
 @cache
-def _parser() -> tree_sitter.Parser:
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+def _language() -> tree_sitter.Language:
+    return tree_sitter.Language(tree_sitter_bash.language())
+
+
+def _parsed(body: bytes) -> tree_sitter.Node | None:
+    """The command line, taken apart; None where that takes too long. A parser of its own, for pages are made in threads
+    at the same time.
+    """
+    until = monotonic() + MAX_S
+    parser = tree_sitter.Parser(_language())
+    try:
+        tree = parser.parse(
+            lambda at, _place: body[at : at + _CHUNK], progress_callback=lambda _at, _wrong: monotonic() > until
+        )
+    except ValueError:
+        return None
+    return tree.root_node
 
 
 def command(text: str) -> tuple[tuple[Range, ...], tuple[str, ...]]:
-    """Where each part stands and what it is, and what somebody should look at first."""
-    body = text.encode("utf-8", "replace")
-    root = _parser().parse(body).root_node
+    """Where each part of its beginning stands and what it is, and what somebody should look at first."""
+    beyond = [f"only its first {MAX_LOOKED:,} characters were looked through"] if len(text) > MAX_LOOKED else []
+    body = text[:MAX_LOOKED].encode("utf-8", "replace")
+    root = _parsed(body)
+    if root is None:
+        return (), (UNREAD,)
     places = _Places(body)
     ranges = tuple(one for node in _walk(root) for one in _ranges(node, places))
     warned = [f"{one.says}" for one in ranges if "danger" in one.style]
     programs = sum(one.style.startswith("sh-program") for one in ranges)
     told = [f"{programs} commands"] if programs > 1 else []
     broken = ["it is no complete command line: read it letter by letter"] if root.has_error else []
-    return ranges, tuple(dict.fromkeys([*broken, *told, *warned]))
+    return ranges, tuple(dict.fromkeys([*beyond, *broken, *told, *warned]))
 
 
 class _Places:

@@ -36,6 +36,10 @@ _STARTS = frozenset(
 )
 
 
+MAX_LOOKED = 30_000
+"""Characters of a statement that are taken apart."""
+
+
 def is_sql(text: str) -> bool:
     """Whether it begins as a statement does."""
     words = _bare(text[:2_000]).split(None, 1)
@@ -56,7 +60,8 @@ def _lexer() -> SqlLexer:
 def statement(text: str) -> tuple[tuple[Range, ...], tuple[str, ...]]:
     """Where each word stands and what it is, and what somebody should look at first."""
     ranges, words = list[Range](), list[str]()
-    for at, kind, value in _lexer().get_tokens_unprocessed(text):
+    beyond = [f"only its first {MAX_LOOKED:,} characters were looked through"] if len(text) > MAX_LOOKED else []
+    for at, kind, value in _lexer().get_tokens_unprocessed(text[:MAX_LOOKED]):
         if (style := _style(kind)) and value.strip():
             ranges.append(Range(at, at + len(value), style))
         word = value.upper()
@@ -64,7 +69,7 @@ def statement(text: str) -> tuple[tuple[Range, ...], tuple[str, ...]]:
             words.append(word)
             if word in DESTROYS and _is(kind, Keyword):
                 ranges.append(Range(at, at + len(value), "danger", DESTROYS[word]))
-    return tuple(ranges), tuple(_warnings(words))
+    return tuple(ranges), (*beyond, *_warnings(words))
 
 
 def _is(kind: _TokenType, of: _TokenType) -> bool:

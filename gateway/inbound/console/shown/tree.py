@@ -7,11 +7,15 @@ from typing import Any
 from gateway.inbound.console.shown.layers import Piece
 from gateway.inbound.console.shown.letters import shown
 from gateway.inbound.console.shown.links import addresses
-from gateway.inbound.console.shown.long import Whole, cut
+from gateway.inbound.console.shown.long import Cut, Whole, cut
 
 MAX_NODES = 400
 """Values of one tree that are drawn; the exact JSON has them all."""
 MAX_DEPTH = 12
+MAX_SHOWN = 40_000
+"""Characters of all texts of one tree together; beyond them each is shown by its very beginning."""
+BEGINNING = 100
+MAX_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +41,17 @@ class Node:
 class _Room:
     def __init__(self) -> None:
         self.left = MAX_NODES
+        self.characters = MAX_SHOWN
 
     def take(self) -> bool:
         self.left -= 1
         return self.left >= 0
+
+    def cut(self, text: str, at: str) -> Cut:
+        """As much of the text as there is room for."""
+        part = cut(text, at) if self.characters > 0 else cut(text, at, head=BEGINNING, tail=0)
+        self.characters -= len(part.head) + len(part.tail)
+        return part
 
 
 def tree(values: Mapping[str, Any], at: str = "") -> tuple[Node, ...]:
@@ -54,8 +65,15 @@ def pointed(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+def named(name: str) -> tuple[Piece, ...]:
+    """An argument's name; of a very long one its beginning, and how much more there is."""
+    more = len(name) - MAX_NAME
+    told = shown(name[:MAX_NAME], strict=True)
+    return told if more <= 0 else (*told, Piece(f"… ({more:,} more characters)"))
+
+
 def _node(name: str, value: Any, at: str, room: _Room, depth: int) -> Node:
-    said = shown(name, strict=True)
+    said = named(name)
     match value:
         case None:
             return Node(said, "nothing", (Piece("null"),))
@@ -64,16 +82,15 @@ def _node(name: str, value: Any, at: str, room: _Room, depth: int) -> Node:
         case int() | float():
             return Node(said, "number", (Piece(str(value)),))
         case str():
-            return _text(said, value, at)
+            return _text(said, room.cut(value, at))
         case Mapping():
             return _inner(said, "object", [(str(key), one) for key, one in value.items()], at, room, depth)
         case _:
             return _inner(said, "list", [(str(place), one) for place, one in enumerate(value)], at, room, depth)
 
 
-def _text(name: tuple[Piece, ...], value: str, at: str) -> Node:
-    part = cut(value, at)
-    block = "\n" in value or len(value) > 120  # noqa: PLR2004 - about a line
+def _text(name: tuple[Piece, ...], part: Cut) -> Node:
+    block = part.whole is not None or "\n" in part.head or len(part.head) > 120  # noqa: PLR2004 - about a line
     return Node(name, "text", marked(part.head), marked(part.tail), part.whole, block=block)
 
 
