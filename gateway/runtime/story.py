@@ -125,7 +125,7 @@ async def part_of(book: Book, run_id: str, before: int | None, most: int) -> Par
             records[record.seq] = record
     steps = frozenset(one.seq for one in begun)
     told = [records[seq] for seq in sorted(records)]
-    payloads = {cited: await _short(book.ledger, cited) for cited in dict.fromkeys(_cited_by(told))}
+    payloads = {cited: await short_in(book.ledger, cited) for cited in dict.fromkeys(_cited_by(told))}
     stands = await asyncio.to_thread(lambda: tuple(one for one in _stands(run) if one.attempt in own))
     return Part(Story(run, told, payloads, stands), steps, first if first > 1 else None)
 
@@ -179,7 +179,13 @@ def _cited_by(records: Iterable[Record]) -> Iterator[Digest]:
     return (digest for record in records for digest in _cited(record.event))
 
 
-async def _short(ledger: Ledger, cited: Digest) -> Any:
+async def short_in(ledger: Ledger, cited: Digest | None) -> Any:
+    """The payload of that digest; `Long` where it is too long to be taken apart, None as in `stored_in`.
+
+    Raises: LedgerUnavailable.
+    """
+    if cited is None:
+        return None
     try:
         body = await ledger.payload(cited)
     except DamagedRecord:

@@ -4,10 +4,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import Digest
+from gateway.model.events import RunOpened
 from gateway.model.policy import Policy
+from gateway.model.review import Reviewer
 from gateway.runtime.book import Book
 from gateway.runtime.policies import PolicyMissing
 
@@ -33,19 +36,31 @@ async def in_force(book: Book) -> list[Text]:
     return [Text(one.policy.workflow, one.digest, in_force=True, policy=one.policy) for one in found]
 
 
-async def older(book: Book) -> tuple[Sequence[tuple[str, Digest, datetime]], int]:
-    """Workflow, digest and last use of the texts that are in force no more; and how many runs were looked at.
+class Older(NamedTuple):
+    """Texts that runs began under."""
+
+    rows: Sequence[tuple[str, Digest, datetime]]
+    """Workflow, digest and last use of those that are in force no more."""
+    looked: int
+    """How many runs were looked at."""
+    used: frozenset[Digest]
+    """All texts under which these runs began, those in force among them."""
+
+
+async def older(book: Book, by: Reviewer) -> Older:
+    """The texts under which runs began that the reviewer may see.
 
     Raises: LedgerUnavailable.
     """
     current = set(book.policies.in_force().values())
     seen: dict[Digest, tuple[str, Digest, datetime]] = {}
     records = await book.ledger.find(["run.opened"], limit=MAX_LOOKED)
-    for record in records:
-        cited = getattr(record.event, "policy", None)
-        if cited is not None and cited not in current and cited not in seen:
-            seen[cited] = (str(getattr(record.event, "workflow", "")), cited, record.at)
-    return [*seen.values()], len(records)
+    opened = [(one, one.event) for one in records if isinstance(one.event, RunOpened)]
+    for record, event in opened:
+        if by.sees(event.principal.tenant) and event.policy not in seen:
+            seen[event.policy] = (event.workflow, event.policy, record.at)
+    old = [row for row in seen.values() if row[1] not in current]
+    return Older(old, len(records), frozenset(seen))
 
 
 async def text_of(book: Book, cited: str) -> Text | None:

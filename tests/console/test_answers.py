@@ -171,3 +171,103 @@ async def test_a_run_that_was_handed_over_is_taken_over_once() -> None:
         assert "Taken over" in told
         assert (await visitor.send("/escalations/run_1", page, reason="again")).status_code == 409
         assert "You took it over" not in await visitor.read("/escalations/run_1?answered=approved")
+
+
+async def test_a_run_that_left_an_effect_that_nobody_undid_is_taken_over_however_it_ended() -> None:
+    """Also one that a person ended: what must not stay is still there."""
+    pay = {
+        "name": "pay",
+        "tools": ["pay"],
+        "verify": "tests",
+        "compensation": {"tool": "write", "arguments_from": {"n": "args.n"}},
+    }
+    async with office(transitions=[pay, {"name": "free", "tools": ["write"]}]) as at:
+        at.it.upstreams.will("check", world.ok(structuredContent={"exit": 1}))
+        at.it.upstreams.will("write", world.ok(isError=True))
+        await at.it.call("pay", {"n": 1})
+        await at.it.settle()
+        visitor = await at.visitor()
+        page = await visitor.read("/runs/run_1")
+        await visitor.send("/runs/run_1/stop", page, reason="enough")
+        assert "It waits for a person to take it over" in await visitor.read("/runs/run_1")
+        page = await visitor.read("/escalations/run_1")
+        sent = await visitor.send("/escalations/run_1", page, reason="I pay it back by hand")
+        assert "You took it over" in await visitor.read(sent.headers["location"].removeprefix("/console"))
+
+
+# --- the same again ---------------------------------------------------------------------------------------------------
+
+
+async def test_the_same_answer_sent_twice_leads_to_what_came_of_it() -> None:
+    async with office() as at:
+        for decision in ("approved", "rejected", "returned"):
+            name = await at.ask("mail", {**MAIL, "subject": decision})
+            visitor = await at.visitor()
+            page = await visitor.read(f"/approvals/{name}")
+            said = {"decision": decision, "reason": "so it is"}
+            places = [(await visitor.send(f"/approvals/{name}", page, **said)).headers["location"] for _ in range(2)]
+            assert places[0] == places[1]
+            assert await decision_of(at, name) == decision
+            other = "approved" if decision == "rejected" else "rejected"
+            assert (await visitor.send(f"/approvals/{name}", page, decision=other, reason="no")).status_code == 409
+
+
+async def test_the_answer_of_somebody_else_is_not_ones_own() -> None:
+    async with office() as at:
+        await at.ask("mail", MAIL)
+        name, ann = at.asked["mail"], await at.visitor(ANN)
+        page = await ann.read(f"/approvals/{name}")
+        await answered(await at.visitor(), name, decision="approved")
+        assert (await ann.send(f"/approvals/{name}", page, decision="approved")).status_code == 409
+
+
+async def test_an_address_cannot_say_that_answers_were_taken() -> None:
+    async with office() as at:
+        await fill(at)
+        visitor, name = await at.visitor(), at.asked["mail"]
+        for answer in ("approved", "rejected", "awaiting", ""):
+            page = await visitor.read(f"/results?ok={name}&answered={answer}")
+            assert "0 of 1 answers were taken" in page
+            assert "✓" not in page
+        await answered(visitor, name, decision="rejected", reason="no")
+        assert "1 of 1 answers were taken" in await visitor.read(f"/results?ok={name}&answered=rejected")
+        assert "0 of 1 answers were taken" in await visitor.read(f"/results?ok={name}&answered=approved")
+
+
+# --- a yes that is taken back -----------------------------------------------------------------------------------------
+
+
+async def test_a_yes_that_may_still_be_used_is_taken_back() -> None:
+    async with office() as at:
+        await fill(at)
+        visitor, name = await at.visitor(), at.asked["pay"]
+        said = {"decision": "approved", "reuse": "wider", "times": "3", "for_s": "1800"}
+        page = await answered(visitor, name, **said)
+        assert "For 3 calls until" in text_of(page)
+        assert "used 0 times so far" in text_of(page)
+        assert "Take the yes back" in page
+        unsaid = await visitor.send(f"/approvals/{name}", page, decision="revoked", reason="")
+        assert unsaid.status_code == 409
+        back = await answered(visitor, name, decision="revoked", reason="the orders are paid")
+        assert "You took the yes back" in back
+        assert "Take the yes back" not in back
+        assert await decision_of(at, name) == "revoked"
+
+
+async def test_a_question_that_nobody_approved_has_no_yes_to_take_back() -> None:
+    async with office() as at:
+        await at.ask("mail", MAIL)
+        visitor, name = await at.visitor(), at.asked["mail"]
+        assert "Take the yes back" not in await visitor.read(f"/approvals/{name}")
+        page = await answered(visitor, name, decision="rejected", reason="no")
+        assert "Take the yes back" not in page
+
+
+async def test_whoever_approves_what_is_not_all_shown_is_told_so_beside_the_button() -> None:
+    async with office() as at:
+        name = await at.ask("mail", {**MAIL, "body": "x" * 12_000})
+        page = await (await at.visitor()).read(f"/approvals/{name}")
+        assert "4,500 characters are not shown" in page
+        assert 'name="read" required' in page
+        short = await at.ask("mail", MAIL)
+        assert 'name="read"' not in await (await at.visitor()).read(f"/approvals/{short}")

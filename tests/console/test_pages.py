@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from gateway.inbound.console.pages.inbox import brief
 from gateway.kernel.registry import pin
 from gateway.model.review import Reviewer
 from tests.console.office import (
@@ -57,6 +58,15 @@ async def test_the_inbox_is_filtered_and_says_how_many_fit() -> None:
         assert "No question here fits" in await visitor.read("/?text=nothing+of+the+kind")
 
 
+def test_a_line_of_the_inbox_begins_with_what_the_tool_must_have_and_says_what_is_left_out() -> None:
+    padded = {**{f"a{number:02}": "ok" for number in range(60)}, "amount": 999_999, "to": "x" * 300 + "@evil.example"}
+    line = "".join(one.text for one in brief(padded, ("to", "amount")))
+    assert line.startswith("to: xxxx")
+    assert "@evil.example · amount: 999999 · a00: ok" in line
+    assert re.search(r"… and \d+ more arguments$", line)
+    assert [one.text for one in brief({})] == ["no arguments"]
+
+
 async def test_pages_of_the_inbox_follow_one_another_without_a_gap() -> None:
     async with office() as at:
         for number in range(60):
@@ -80,6 +90,20 @@ async def test_a_reviewer_sees_what_is_their_tenants_and_nothing_else() -> None:
         assert "run_1" not in await stranger.read("/runs")
         assert "0 records found" in text_of(await stranger.read("/search?kind=approval"))
         assert "Nothing stands on any account" in await stranger.read("/accounts")
+
+
+async def test_health_and_the_policies_of_others_are_for_those_who_see_all() -> None:
+    async with office() as at:
+        await fill(at)
+        digest = (await at.it.book.state_of("run_1")).policy
+        stranger, ann = await at.visitor(STRANGER), await at.visitor(ANN)
+        for path in (f"/policies/{digest}", f"/policies/{digest}/diagram.svg", "/health", "/registry?workflow=test"):
+            assert (await stranger.get(path)).status_code == 404, path
+        assert "a mail leaves the house" not in await stranger.read("/policies")
+        assert "a mail leaves the house" in await ann.read(f"/policies/{digest}")
+        assert "Repairs a shop" in await ann.read("/policies")
+        assert (await ann.get("/health")).status_code == 404
+        assert "/console/health" not in await ann.read("/")
 
 
 async def test_a_link_for_one_question_opens_that_one_alone() -> None:

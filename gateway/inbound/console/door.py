@@ -6,6 +6,7 @@ What an agent holds (a run token, the id of an MCP session) opens nothing here, 
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -21,7 +22,7 @@ from gateway.inbound.console.headers import guarded
 from gateway.inbound.console.paths import OPEN, ROOT
 from gateway.inbound.console.refusals import Refusal, Words, is_for_programs, ledger_gone, problem_at
 from gateway.inbound.console.sessions import Session
-from gateway.inbound.console.visitor import VISITOR, Visitor
+from gateway.inbound.console.visitor import STANDS, VISITOR, Visitor
 from gateway.inbound.mcp.door import Turned, check_framing, read_head
 from gateway.inbound.mcp.identity import RUN_HEADER
 from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
@@ -88,6 +89,7 @@ class Door:
         if not scope["path"].isprintable():  # routes do not match a path with line breaks, so none would answer
             raise Refusal(404, NOT_THERE)
         scope[VISITOR] = visitor
+        scope[STANDS] = partial(self._stands, headers, Headers(scope=scope))
         return self._renewed(visitor.session, scope["method"], headers), receive
 
     # --- who is it? -------------------------------------------------------------------------------------------------
@@ -97,6 +99,14 @@ class Door:
         if shown is not None:
             return self._by_token(_bearer(shown))
         return await self._by_cookie(raw)
+
+    async def _stands(self, headers: Mapping[str, str], raw: Headers) -> bool:
+        """Whether whoever was let in still would be: nobody has signed out, and nothing was revoked or is over."""
+        try:
+            await self._visitor(headers, raw)
+        except Refusal:
+            return False
+        return True
 
     def _by_token(self, text: str) -> Visitor:
         try:

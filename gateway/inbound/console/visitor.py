@@ -1,6 +1,8 @@
 """Who is behind a request, as the door found out; what pages and the API ask it."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from starlette.requests import HTTPConnection
 
@@ -10,6 +12,11 @@ from gateway.runtime.desk import Desk
 
 VISITOR = "counterfoil.visitor"
 """Where the scope holds it."""
+STANDS = "counterfoil.stands"
+"""Where the scope holds how to ask whether they would still be let in."""
+
+Stands: TypeAlias = Callable[[], Awaitable[bool]]
+"""Asked by what goes on after its request was let in. Raises LedgerUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from gateway.inbound.console.pages.inbox import MAX_TOGETHER
-from gateway.inbound.console.pages.packets import looked, show, told_of
+from gateway.inbound.console.pages.packets import is_theirs, looked, show, told_of
 from gateway.inbound.console.pages.site import Missing, Site, Wrong, fields_of, said
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.visitor import link_of, reviewer_of
+from gateway.model.approval import Approval
 from gateway.model.review import Answer, Refused, Settlement
 
 MAX_ACTIVE_S = 4 * 3_600.0
@@ -19,10 +20,11 @@ MAX_ACTIVE_S = 4 * 3_600.0
 SEE_OTHER = 303
 CONFLICT = 409
 
-_DECISIONS: Mapping[str, Literal["approved", "rejected", "returned"]] = {
+_DECISIONS: Mapping[str, Literal["approved", "rejected", "returned", "revoked"]] = {
     "approved": "approved",
     "rejected": "rejected",
     "returned": "returned",
+    "revoked": "revoked",
 }
 _SETTLEMENTS: Mapping[str, Settlement] = {one: one for one in get_args(Settlement)}
 
@@ -35,9 +37,20 @@ async def decide(site: Site, request: Request) -> Response:
         await site.desk.decide(answer, reviewer_of(request))
     except Refused as error:
         told = await told_of(site, request, name)
+        if error.check in SAID and told.approval is not None and _is_the_same(told.approval, answer, request):
+            return _to(f"/approvals/{name}", answered=answer.decision)
         kept = {"decision": answer.decision, "reason": answer.reason}
         return await show(site, request, told, CONFLICT, refused=error, said=kept)
     return _to(f"/approvals/{name}", answered=answer.decision)
+
+
+SAID = frozenset({"twice", "decided", "link"})
+"""What stands against an answer that was given already."""
+
+
+def _is_the_same(asked: Approval, answer: Answer, request: Request) -> bool:
+    """Whether it is what they have answered: the form was sent twice, or again from a page that was gone back to."""
+    return asked.action == answer.action and is_theirs(asked, answer.decision, reviewer_of(request))
 
 
 def _answer(site: Site, request: Request, name: str, fields: Mapping[str, list[str]]) -> Answer:
@@ -53,7 +66,7 @@ def _answer(site: Site, request: Request, name: str, fields: Mapping[str, list[s
         times=_whole(said(fields, "times")) if wide else 1,
         for_s=_float(said(fields, "for_s")) if wide else None,
         active_s=_active_s(site, fields),
-        link=link_of(request),
+        link=None if decision == "revoked" else link_of(request),  # one link gives one answer, and may take it back
     )
 
 
@@ -121,19 +134,20 @@ async def decide_together(site: Site, request: Request) -> Response:
 
 async def results(site: Site, request: Request) -> Response:
     """What became of answers that were given together, as the ledger has it now."""
-    query = request.query_params
+    query, by = request.query_params, reviewer_of(request)
     taken, refused = query.getlist("ok")[:MAX_TOGETHER], query.getlist("no")[:MAX_TOGETHER]
+    answered = query.get("answered", "")
     rows: list[tuple[str, str, str, bool]] = []
-    for name, check in [*((one, "") for one in taken), *(_parted(one) for one in refused)]:
-        one = await site.desk.packet(name, reviewer_of(request))
-        if one is not None and one.approval is not None:
-            rows.append((name, one.tool or "", one.state, bool(check)))
-    return await site.page(request, "results.html", rows=rows, answered=query.get("answered", ""))
+    for name in dict.fromkeys([*taken, *map(_named, refused)]):
+        one, run = await site.desk.packet(name, by), await site.desk.run_for(name, by)
+        asked = None if run is None else run.approvals.get(name)
+        if one is not None and asked is not None:
+            rows.append((name, one.tool or "", one.state, name not in taken or not is_theirs(asked, answered, by)))
+    return await site.page(request, "results.html", rows=rows, answered=answered)
 
 
-def _parted(text: str) -> tuple[str, str]:
-    name, _, check = text.rpartition(".")
-    return name, check
+def _named(text: str) -> str:
+    return text.rpartition(".")[0]
 
 
 # --- attempts and runs ------------------------------------------------------------------------------------------------

@@ -12,20 +12,20 @@ from gateway.inbound.console.pages.site import Site
 from gateway.inbound.console.shown.layers import Piece
 from gateway.inbound.console.shown.tree import marked
 from gateway.inbound.console.visitor import reviewer_of
-from gateway.inbound.told.words import cut
+from gateway.inbound.told.words import counted, cut
 from gateway.model.asked import RISKS
 from gateway.model.review import Waiting
+from gateway.model.tool import Tool
 from gateway.ports import UnreadableRecord
 from gateway.runtime.book import Book
-from gateway.runtime.explain import stored_in
-from gateway.runtime.story import CorruptLedger
+from gateway.runtime.story import CorruptLedger, Long, short_in
 
 ROWS = 50
 """Questions of one page."""
 MAX_ARGUMENTS = 220
 """Characters of what a question is about."""
 MAX_VALUE = 80
-"""Of them, for a list or an object."""
+"""Of them, for one value: what is longer is cut in its middle."""
 MAX_TOGETHER = 20
 """Questions that are answered by one form."""
 
@@ -90,7 +90,8 @@ async def inbox(site: Site, request: Request) -> Response:
     wanted = Wanted(query.get("text", "").strip(), query.get("tool", "").strip(), query.get("risk", ""))
     fits = None if wanted.all else wanted.fits
     page = await site.desk.inbox(by, limit=ROWS, after=query.get("after"), wanted=fits)
-    rows = [Row(one, await _what(site, one)) for one in page.rows]
+    orders = _orders((await site.upstreams.offered())[0])
+    rows = [Row(one, await _what(site, one, orders.get(one.tool or "", ()))) for one in page.rows]
     return await site.page(
         request,
         "inbox.html",
@@ -104,36 +105,67 @@ async def inbox(site: Site, request: Request) -> Response:
     )
 
 
-async def _what(site: Site, one: Waiting) -> tuple[Piece, ...]:
+def _orders(tools: Iterable[Tool]) -> Mapping[str, Sequence[str]]:
+    """By tool, its arguments: those that it must have first, then as it names them."""
+    found: dict[str, Sequence[str]] = {}
+    for one in tools:
+        schema = one.definition.get("inputSchema")
+        said = schema if isinstance(schema, dict) else {}
+        required, named = said.get("required"), said.get("properties")
+        names = [*(required if isinstance(required, list) else ()), *(named if isinstance(named, dict) else ())]
+        found[one.name] = list(dict.fromkeys(map(str, names)))
+    return found
+
+
+async def _what(site: Site, one: Waiting, order: Sequence[str]) -> tuple[Piece, ...]:
     if one.about == "run":
         return ()
     try:
-        return brief(await _arguments(site.book, one))
+        return brief(await _arguments(site.book, one), order)
     except (CorruptLedger, UnreadableRecord):  # one damaged run hides no other
         return brief(None)
 
 
-async def _arguments(book: Book, one: Waiting) -> Mapping[str, Any] | None:
+async def _arguments(book: Book, one: Waiting) -> Any:
     run = await book.state_of(one.run)
     attempt, asked = run.attempts.get(one.name), run.approvals.get(one.name)
     if attempt is not None:
-        return await stored_in(book.ledger, attempt.intent.arguments)
-    return None if asked is None else await stored_in(book.ledger, asked.arguments)
+        return await short_in(book.ledger, attempt.intent.arguments)
+    return None if asked is None else await short_in(book.ledger, asked.arguments)
 
 
-def brief(arguments: Any) -> tuple[Piece, ...]:
-    """Arguments in one line, the short ones first, so that what is cut off is the end of the longest."""
-    if not arguments:
-        return (Piece("no arguments" if arguments is not None else "its arguments cannot be shown"),)
-    values = {name: _in_short(value) for name, value in arguments.items()}
-    parts = (f"{name}: {value}" for name, value in sorted(values.items(), key=lambda each: len(each[1])))
-    return marked(cut(" · ".join(parts).replace("\n", " ↵ "), MAX_ARGUMENTS))
+def brief(arguments: Any, order: Sequence[str] = ()) -> tuple[Piece, ...]:
+    """Arguments in one line: what the tool must have first, then the others as they stand, and how many more."""
+    match arguments:
+        case Long():
+            return marked(f"{cut(arguments.head, MAX_ARGUMENTS)} ({arguments.size_bytes:,} bytes)")
+        case dict() if arguments:
+            return marked(_line(arguments, order))
+        case _:
+            return (Piece("no arguments" if arguments is not None else "its arguments cannot be shown"),)
+
+
+def _line(arguments: Mapping[str, Any], order: Sequence[str]) -> str:
+    names = [*(name for name in order if name in arguments), *(name for name in arguments if name not in order)]
+    line, told = "", 0
+    for name in names:
+        part = f"{_middle(name)}: {_in_short(arguments[name])}"
+        if told and len(line) + len(part) > MAX_ARGUMENTS:
+            break
+        line, told = f"{line} · {part}" if told else part, told + 1
+    more = len(names) - told
+    return f"{line} … and {counted(more, 'more argument')}" if more else line
 
 
 def _in_short(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return cut(json.dumps(value, ensure_ascii=False), MAX_VALUE)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _middle(text.replace("\n", " ↵ "))
+
+
+def _middle(text: str) -> str:
+    """Its two ends."""
+    half = MAX_VALUE // 2
+    return text if len(text) <= MAX_VALUE else f"{text[:half]}…{text[-half:]}"
 
 
 def cards_of(rows: Iterable[Row]) -> Sequence[Card]:

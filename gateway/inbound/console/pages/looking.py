@@ -59,7 +59,7 @@ async def runs(site: Site, request: Request) -> Response:
     found = await listing.runs(site.book, by, wanted, after=query.get("after"), limit=RUNS)
     states = ["open", "unsettled", *sorted(TERMINAL)]
     more = None if found.next is None else linked(query, after=found.next)
-    values: dict[str, Any] = {"workflows": sorted(site.book.policies.in_force()), "states": states, "more": more}
+    values: dict[str, Any] = {"workflows": await _workflows(site, by), "states": states, "more": more}
     return await site.page(request, "runs.html", found=found, wanted=wanted, **values)
 
 
@@ -209,23 +209,31 @@ def _told(record: Record) -> str:
 
 async def registry(site: Site, request: Request) -> Response:
     """Tools as a policy sees them, and what is not as it was pinned."""
-    _inside(request)
-    workflow = request.query_params.get("workflow", "") or site.book.policies.current().policy.workflow
-    if workflow not in site.book.policies:
+    by = _inside(request)
+    known, usual = await _workflows(site, by), site.book.policies.current().policy.workflow
+    workflow = request.query_params.get("workflow", "") or (usual if usual in known else next(iter(known), usual))
+    if workflow not in known:
         raise Missing(f"no policy for the workflow `{workflow}` is in force")
     rules, (tools, whole) = site.book.policies.current(workflow), await site.upstreams.offered()
     entries = drift.entries(rules, tools)
     differs: dict[str, Difference] = {one.tool: difference(one.was, one.now) for one in entries if one.was}
     values: dict[str, Any] = {"missing": drift.missing(rules.policy, tools), "whole": whole, "differs": differs}
-    in_force = sorted(site.book.policies.in_force())
-    return await site.page(request, "registry.html", entries=entries, workflow=workflow, workflows=in_force, **values)
+    return await site.page(request, "registry.html", entries=entries, workflow=workflow, workflows=known, **values)
+
+
+async def _workflows(site: Site, by: Reviewer) -> Sequence[str]:
+    """Those in force that the reviewer may see."""
+    in_force = site.book.policies.in_force()
+    used = set(in_force.values()) if by.everywhere else (await texts.older(site.book, by))[2]
+    return sorted(name for name, digest in in_force.items() if digest in used)
 
 
 async def policies(site: Site, request: Request) -> Response:
-    """The policies in force, and older texts that runs began under."""
-    _inside(request)
-    old, looked = await texts.older(site.book)
-    return await site.page(request, "policies.html", current=await texts.in_force(site.book), older=old, looked=looked)
+    """The policies in force, and older texts that runs began under; of the reviewer's tenant, unless they see all."""
+    by = _inside(request)
+    old, looked, used = await texts.older(site.book, by)
+    current = [one for one in await texts.in_force(site.book) if by.everywhere or one.digest in used]
+    return await site.page(request, "policies.html", current=current, older=old, looked=looked)
 
 
 async def policy(site: Site, request: Request) -> Response:
@@ -241,8 +249,9 @@ async def diagram(site: Site, request: Request) -> Response:
 
 
 async def _policy(site: Site, request: Request) -> texts.Text:
-    _inside(request)
-    found = await texts.text_of(site.book, request.path_params["digest"])
+    by, digest = _inside(request), request.path_params["digest"]
+    used = by.everywhere or digest in (await texts.older(site.book, by))[2]
+    found = await texts.text_of(site.book, digest) if used else None
     if found is None:
         raise Missing("the ledger has no text of that policy that this version can read")
     return found
@@ -255,14 +264,16 @@ async def accounts(site: Site, request: Request) -> Response:
     """What is taken of the budgets that runs share."""
     by, query = _inside(request), request.query_params
     found = await levels.levels(site.book, by, after=(query.get("account", ""), query.get("unit", "")))
-    budgets = [(one.policy.workflow, one.policy.budgets) for one in await texts.in_force(site.book)]
+    known = await _workflows(site, by)
+    budgets = [(one.workflow, one.policy.budgets) for one in await texts.in_force(site.book) if one.workflow in known]
     more = None if found.next is None else linked({}, account=found.next[0], unit=found.next[1])
     return await site.page(request, "accounts.html", found=found, budgets=budgets, more=more)
 
 
 async def health(site: Site, request: Request) -> Response:
-    """How this gateway is: what `/readyz` tells."""
-    _inside(request)
+    """How this gateway is: what `/readyz` tells, for those who see all tenants."""
+    if not _inside(request).everywhere:
+        raise Missing("how the gateway is, only reviewers of all tenants see")
     able, said = site.ready()
     checkpoint = await site.book.ledger.checkpoints(limit=1)
     newest = checkpoint[0] if checkpoint else None

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -13,7 +14,7 @@ from starlette.responses import Response
 
 from gateway.inbound.console.pages.long_values import pointed, whole
 from gateway.inbound.console.pages.site import Missing, Site
-from gateway.inbound.console.shown import parts_of
+from gateway.inbound.console.shown import left_out, parts_of
 from gateway.inbound.console.shown.compared import Compared, compared
 from gateway.inbound.console.shown.layers import Piece
 from gateway.inbound.console.shown.letters import odd, shown
@@ -25,6 +26,7 @@ from gateway.model.packet import Packet
 from gateway.model.review import Reviewer
 from gateway.model.run import Run
 from gateway.ports import LedgerUnavailable
+from gateway.runtime.story import escalated
 
 ROOMS = {"approval": "approvals", "attempt": "attempts", "run": "escalations"}
 """Where the pages are, by what is asked about."""
@@ -63,6 +65,22 @@ class Told:
     def approval(self) -> Approval | None:
         """The question itself, if it is one."""
         return None if self.packet.approval is None else self.run.approvals.get(self.packet.approval)
+
+    @property
+    def handed_over(self) -> bool:
+        """Whether the run is over and waits for a person to take it over."""
+        return self.packet.about == "run" and escalated(self.run)
+
+    @property
+    def cut(self) -> int:
+        """How many characters of the arguments are not on the page."""
+        left, undrawn = left_out(self.parts)
+        whole = self.exact_cut.whole if self.exact_cut is not None else None
+        return left + (whole.left_out if undrawn and whole is not None and not left else 0)
+
+    def usable(self, now: datetime) -> bool:
+        """Whether it is a yes by which a call may still be made."""
+        return self.approval is not None and self.run.stopped is None and self.approval.usable(now)
 
     @property
     def undoable(self) -> bool:
@@ -124,8 +142,14 @@ def _came_of(told: Told, answered: str, by: Reviewer) -> bool:
     if asked is None:
         ended = {"acknowledged": told.run.acknowledged, "stop_run": told.run.stopped, "stopped": told.run.stopped}
         return ended[answered] is not None if answered in ended else bool(answered) and told.packet.state != "unknown"
-    mine = (by.tenant, by.id) in asked.agreed if answered == "approved" else asked.by == by.id
-    return mine and answered in {"approved", asked.decision}
+    return is_theirs(asked, answered, by)
+
+
+def is_theirs(asked: Approval, answered: str, by: Reviewer) -> bool:
+    """Whether the ledger has that answer of theirs to the question, and it still stands."""
+    if answered == "approved":
+        return (by.tenant, by.id) in asked.agreed and asked.decision in {None, "approved"}
+    return answered == asked.decision and answered in {"rejected", "returned", "revoked"} and asked.by == by.id
 
 
 async def told_of(site: Site, request: Request, name: str) -> Told:

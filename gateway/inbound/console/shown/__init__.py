@@ -2,3 +2,4 @@
 
 from gateway.inbound.console.shown.kinds import Part as Part
 from gateway.inbound.console.shown.kinds import parts_of as parts_of
+from gateway.inbound.console.shown.left_out import left_out as left_out
