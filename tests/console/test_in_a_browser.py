@@ -186,3 +186,34 @@ async def _audited(page: Page, source: str, place: str) -> dict[str, Any]:
     said = await page.evaluate("axe.run({resultTypes: ['violations']})")
     worst = {one["id"]: [node["target"] for node in one["nodes"]][:3] for one in said["violations"]}
     return {re.sub(r"ap_[0-9a-f]+", "ap_…", place): worst} if worst else {}
+
+
+@pytest.mark.long
+async def test_one_argument_cannot_paint_over_another(by: Browser) -> None:
+    """The recipients look the same whatever the subject is."""
+    pile = ("e" + "\u0301" * 400) * 2
+    pictures = []
+    async with served() as at:
+        await fill(at)
+        await at.it.open("run_2")
+        to = [f"person{number}@example.com" for number in range(12)]
+        for subject in ("plain", pile, "e\u0301\u0301" * 20):
+            name = await at.ask("mail", {"to": to, "subject": subject, "body": "hello"}, run="run_2")
+            async with visiting(at, by) as page:
+                await page.goto(f"{at.url}/console/approvals/{name}")
+                box = await page.get_by_text("person3@example.com").first.bounding_box()
+                assert box is not None
+                area = {"x": box["x"], "y": box["y"], "width": 300, "height": box["height"]}
+                pictures.append(await page.screenshot(clip=area))  # type: ignore[arg-type]
+    assert pictures[0] == pictures[1] == pictures[2]
+
+
+async def test_on_a_phone_every_page_is_in_the_bar(by: Browser) -> None:
+    async with served() as at:
+        await fill(at)
+        async with visiting(at, by, width=360) as page:
+            await page.goto(f"{at.url}/console/")
+            for link in await page.locator(".top nav a").all():
+                box = await link.bounding_box()
+                assert box is not None
+                assert box["x"] + box["width"] <= 360
