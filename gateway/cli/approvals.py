@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gateway.cli.durations import duration
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
-from gateway.cli.packets import found, print_one
+from gateway.cli.packets import addressed, found, print_one
 from gateway.cli.plain import counted, visible
 from gateway.cli.waiting import arguments, every_row, rows_of, table_of
 from gateway.cli.watch import watch
@@ -77,7 +77,7 @@ def show(approval: ID, ledger: LedgerOption = None, as_json: AS_JSON = False) ->
     one = with_ledger(ledger, work)
     if one is None or one.about != "approval":
         fail(f"no approval `{approval}` is in this ledger; `counterfoil approvals list --all` names them")
-    print_one(one, as_markdown=False, plain=as_json)
+    print_one(addressed(one, ledger), as_markdown=False, plain=as_json)
 
 
 @app.command()

@@ -74,6 +74,10 @@ class Questions:
         """
         return self._bells.hang(question.id, question.told.run, ring)
 
+    def heard_by_others(self, question: Question) -> bool:
+        """Whether somebody in this process waits for its answer."""
+        return self._bells.hung(question.id)
+
     def hold_s(self, question: Question, client: str, *, tells: bool) -> float:
         """How long the call may be kept waiting with a client of that name.
 
