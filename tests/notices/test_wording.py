@@ -150,3 +150,26 @@ def test_no_text_has_markup_or_a_second_line(text: str) -> None:
     assert shown.isprintable()
     assert not set("<>[]`*~|&") & set(shown)
     assert "://" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "evil.com/pay",
+        "bit.ly/3xYz",
+        "ann@evil.com",
+        "mailto:ann@evil",
+        "tel:+4912345",
+        "_urgent_",
+        "__ok__",
+        "#incident",
+    ],
+)
+def test_a_chat_makes_no_link_and_no_style_of_a_name(text: str) -> None:
+    assert not set("@#") & set(quiet(text))
+    assert quiet(text) != text
+
+
+def test_a_plain_name_stays_as_it_is() -> None:
+    for text in ("github__create_pull_request", "write_file", "money leaves the house, at 10:30."):
+        assert quiet(text) == text
