@@ -29,6 +29,8 @@ LISTED = ("awaiting", "unknown", "escalated")
 """States of what is listed that wait for a person."""
 Wanted: TypeAlias = Callable[[Waiting], bool]
 """Which rows somebody wants to see."""
+_Placed: TypeAlias = tuple[str, Waiting]
+"""A row, and before it where it stands in the order."""
 
 LOOK_S = 1.0
 """Between two looks at the list, however many ask."""
@@ -106,22 +108,23 @@ class Inbox:
         if gone or new:
             self._change(gone, [await self._made(part) async for part in _slices(new)], new)
 
-    def _change(self, gone: Collection[str], made: Iterable[Sequence[Waiting]], new: Iterable[Tracked]) -> None:
-        rows = [row for part in made for row in part]
+    def _change(self, gone: Collection[str], made: Iterable[Sequence[_Placed]], new: Iterable[Tracked]) -> None:
+        rows = [pair for part in made for pair in part]
         for name in gone:
             del self._rows[name], self._states[name]
-        self._rows |= {row.name: row for row in rows}
+        self._rows |= {row.name: row for _, row in rows}
         self._states |= {one.attempt: one.state for one in new}
         kept = [pair for pair in zip(self._places, self._order, strict=True) if pair[1].name not in gone]
-        placed = sorted([*kept, *((_place(row), row) for row in rows)], key=itemgetter(0))
+        placed = sorted([*kept, *rows], key=itemgetter(0))
         self._places, self._order = [place for place, _ in placed], [row for _, row in placed]
         self.version += 1
 
-    async def _made(self, new: Sequence[Tracked]) -> Sequence[Waiting]:
-        """Their rows."""
+    async def _made(self, new: Sequence[Tracked]) -> Sequence[_Placed]:
+        """Their rows, each with its place."""
         asked = await named.requests_of(self._ledger, [one.attempt for one in new if one.state == "awaiting"])
         found = [(one, asked.get(one.attempt)) for one in new]
-        return [await (self._of_run(one) if it is None else self._asked(one, it)) for one, it in found]
+        rows = [await (self._of_run(one) if it is None else self._asked(one, it)) for one, it in found]
+        return [(_place(row), row) for row in rows]
 
     async def _asked(self, one: Tracked, record: Record) -> Waiting:
         event = record.event
