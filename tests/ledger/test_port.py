@@ -235,6 +235,11 @@ async def test_records_are_found_newest_first_over_all_runs(ledger: Ledger) -> N
         expected = [record for record in reversed(written) if record.event.kind in kinds]
         assert await ledger.find(kinds) == expected
         assert await ledger.find(kinds, limit=1) == expected[:1]
+        for at, last in enumerate(expected):
+            further = expected[at + 1 :]
+            assert await ledger.find(kinds, before=(last.run, last.seq)) == further
+            assert await ledger.find(kinds, limit=1, before=(last.run, last.seq)) == further[:1]
+    assert await ledger.find(["run.opened"], before=("run_3", 1)) == []
 
 
 async def test_what_is_unsettled_is_listed_oldest_first_and_keeps_its_age(ledger: Ledger) -> None:
@@ -365,6 +370,7 @@ async def test_a_closed_ledger_is_unavailable_and_may_be_closed_again(ledger: Le
     await ledger.close()
     for call in (
         *(ledger.append(Line("run_2").step()), ledger.read("run_1"), ledger.find(["run.opened"])),
+        ledger.named(["a"]),
         ledger.payload(CITED),
         ledger.tracked(),
         ledger.claim(attempt("att_1"), "gw_1", T0),

@@ -35,7 +35,8 @@ from gateway.outbound.ledger.chain import (
 )
 from gateway.outbound.ledger.erasing import erase
 from gateway.outbound.ledger.faults import damaged, unavailable
-from gateway.outbound.ledger.schema import LAYOUT, RARE, RARE_SQL, strange
+from gateway.outbound.ledger.listed import in_slices
+from gateway.outbound.ledger.schema import LAYOUT, NAME_SQL, NAMED_SQL, RARE, RARE_SQL, strange
 from gateway.outbound.ledger.writer import Opened, Writer
 from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Occupied, Stands, Tracked
 
@@ -86,11 +87,13 @@ _CHECKPOINTS = "SELECT size, place, peaks, at, note FROM checkpoint ORDER BY siz
 _PAYLOADS = "SELECT digest, body FROM payload WHERE digest > ? ORDER BY digest LIMIT ?"
 _TOUCH = "INSERT OR REPLACE INTO meta (key, value) VALUES ('touched', ?)"
 _UNERASE = "DELETE FROM erased WHERE digest = ?"
+_BEFORE = "position < coalesce((SELECT position FROM event WHERE run = ?2 AND seq = ?3), ?4)"
 _NEWEST_RARE = f"""
 SELECT * FROM (
     SELECT position, body, link FROM event INDEXED BY event_rare
-    WHERE kind = ? AND {RARE_SQL} ORDER BY position DESC LIMIT ?
+    WHERE kind = {{}} AND {RARE_SQL} AND {_BEFORE} ORDER BY position DESC LIMIT ?1
 )"""  # noqa: S608
+_EVER = 2**63 - 1
 
 
 async def open_sqlite(
@@ -153,12 +156,21 @@ class SqliteLedger:
         rows = await self._rows(_READ, run, after, -1 if limit is None else limit)
         return [(decoded(body, link), body) for body, link in rows]
 
-    async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
+    async def find(
+        self, kinds: Sequence[str], *, limit: int = 1000, before: tuple[str, int] | None = None
+    ) -> Sequence[Record]:
         """As `Ledger.find`. Kinds of `schema.RARE` have an index; others are looked for from the newest back."""
         if not kinds:
             return []
-        rows = await self._rows(*_find(sorted(set(kinds)), limit))
+        rows = await self._rows(*_find(sorted(set(kinds)), limit, before))
         return [decoded(body, link) for body, link in rows]
+
+    async def named(self, names: Collection[str]) -> Sequence[Record]:
+        """As `Ledger.named`."""
+        known = [name for name in names if storable((name,))]
+        if not known:
+            return []
+        return [decoded(body, link) for body, link in await self._rows(_named(len(known)), *known)]
 
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
@@ -180,7 +192,7 @@ class SqliteLedger:
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
         sql = _TRACKED if states is None else _tracked_in(len(states))
-        return [Tracked(*row) for row in await self._rows(sql, *(states or ()))]
+        return await in_slices([*await self._rows(sql, *(states or ()))])
 
     async def claim(self, seen: Tracked, owner: str, lease_until: float) -> bool:
         """As `Ledger.claim`."""
@@ -388,11 +400,16 @@ def _tracked_in(count: int) -> str:
     return f"SELECT {_COLUMNS} FROM attempt WHERE state IN ({_marks(count)}) ORDER BY position"  # noqa: S608
 
 
-def _find(kinds: Sequence[str], limit: int) -> tuple[Any, ...]:
+def _named(count: int) -> str:
+    return f"SELECT body, link FROM event INDEXED BY event_named WHERE {NAMED_SQL} AND {NAME_SQL} IN ({_marks(count)})"  # noqa: S608
+
+
+def _find(kinds: Sequence[str], limit: int, before: tuple[str, int] | None = None) -> tuple[Any, ...]:
     """The query and its values. Each rare kind gives its own newest, and the newest of those are taken."""
+    marks = [f"?{5 + at}" for at in range(len(kinds))]
+    values = (limit, *(("", 0, _EVER) if before is None else (*before, 0)), *kinds)
     if set(kinds) <= set(RARE):
-        each = " UNION ALL ".join([_NEWEST_RARE] * len(kinds))
-        values = [value for kind in kinds for value in (kind, limit)]
-        return f"SELECT body, link FROM ({each}) ORDER BY position DESC LIMIT ?", *values, limit  # noqa: S608
-    sql = f"SELECT body, link FROM event WHERE kind IN ({_marks(len(kinds))}) ORDER BY position DESC LIMIT ?"  # noqa: S608
-    return sql, *kinds, limit
+        each = " UNION ALL ".join(_NEWEST_RARE.format(mark) for mark in marks)
+        return f"SELECT body, link FROM ({each}) ORDER BY position DESC LIMIT ?1", *values  # noqa: S608
+    wanted = f"kind IN ({', '.join(marks)}) AND {_BEFORE}"
+    return f"SELECT body, link FROM event WHERE {wanted} ORDER BY position DESC LIMIT ?1", *values  # noqa: S608

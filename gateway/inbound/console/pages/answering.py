@@ -13,6 +13,8 @@ from gateway.inbound.console.pages.site import Missing, Site, Wrong, fields_of, 
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.visitor import link_of, reviewer_of
 from gateway.model.review import Answer, Refused, Settlement
+from gateway.ports import UnreadableRecord
+from gateway.runtime.story import CorruptLedger
 
 MAX_ACTIVE_S = 4 * 3_600.0
 """Nobody looks longer at one page; a tab that was left open says nothing."""
@@ -125,7 +127,11 @@ async def results(site: Site, request: Request) -> Response:
     taken, refused = query.getlist("ok")[:MAX_TOGETHER], query.getlist("no")[:MAX_TOGETHER]
     rows: list[tuple[str, str, str, bool]] = []
     for name, check in [*((one, "") for one in taken), *(_parted(one) for one in refused)]:
-        one = await site.desk.packet(name, reviewer_of(request))
+        try:
+            one = await site.desk.packet(name, reviewer_of(request))
+        except (CorruptLedger, UnreadableRecord):  # one damaged run hides no other
+            rows.append((name, "", "cannot be read: `counterfoil verify` says why", bool(check)))
+            continue
         if one is not None and one.approval is not None:
             rows.append((name, one.tool or "", one.state, bool(check)))
     return site.page(request, "results.html", rows=rows, answered=query.get("answered", ""))
