@@ -20,13 +20,11 @@ from gateway.inbound.console.api.problems import answer_of, problem_of
 from gateway.inbound.console.operator.deciding import add_deciding
 from gateway.inbound.console.operator.looking import add_looking
 from gateway.inbound.console.operator.person import Person
-from gateway.inbound.console.paths import ROOT
+from gateway.inbound.console.paths import ASSISTANTS, ROOT
 from gateway.inbound.console.visitor import Visitor, visitor_of
 from gateway.runtime.book import Book
 from gateway.runtime.desk import Desk
 
-UNDER = "/mcp"
-"""Behind `/console`."""
 MAX_SESSIONS = 200
 ANSWERS_S = 900.0
 """How long a person may look at a question that their client shows them, in the newer era."""
@@ -77,7 +75,7 @@ class Operator:
 
     def routes(self) -> Sequence[BaseRoute]:
         """For the application behind the door."""
-        return [Route(UNDER, self._endpoint(), methods=None)]
+        return [Route(ASSISTANTS, self._endpoint(), methods=None)]
 
     def _endpoint(self) -> Any:
         manager, closing = self._manager, self._closing
