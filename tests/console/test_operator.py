@@ -333,3 +333,32 @@ async def test_an_assistants_token_and_that_of_a_program_are_each_taken_at_one_d
         assert problem(refused) == (403, "door")
         assert "`counterfoil reviewer token --for-assistant`" in refused.json()["detail"]
         assert await decision_of(at, asked) is None
+
+
+WIDE: dict[str, Any] = {"times": 50, "for_s": 600.0, "varies": ["to", "amount"], "within": ["args.amount <= 9000"]}
+
+
+@BOTH
+async def test_a_person_is_told_how_far_their_yes_would_go_before_they_say_it(mode: str) -> None:
+    async with served(transitions=[{"name": "pay", "tools": ["pay"], "approval": {"reuse": WIDE}}]) as at:
+        asked = await at.ask(5)
+        action = await at.action_of(asked)
+        async with assistant(at, mode, DECLINED) as (client, seen):
+            await told(client, "approve", approval=asked, action=action)
+            await told(client, "approve", approval=asked, action=action, times=7)
+            await told(client, "approve", approval=asked, action=action, times=None, for_s=60)
+            for for_s in (1e300, 30 * 86_400 + 1, 0):
+                refused = await client.call_tool("approve", {"approval": asked, "action": action, "for_s": for_s})
+                assert refused.is_error, for_s
+        once, few, long = seen
+        assert once.startswith("Approve this call once?\n\nTool:")
+        assert "may differ" not in once
+        assert few.startswith("Approve this call, and others as far as is said below?\n\nHow far your yes goes:\n\n")
+        for line in (
+            "    how often: 7 calls in all",
+            "    how long: for 10 minutes from the answer on",
+            "    may differ: to, amount; any value, and all else as shown",
+            "    only if: args.amount <= 9000",
+        ):
+            assert line in few.split("\n")
+        assert "    how often: 50 calls in all\n    how long: for 1 minute from the answer on" in long

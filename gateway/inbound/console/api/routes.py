@@ -21,7 +21,7 @@ from gateway.inbound.console.api.operations import Asked, Lead, Operation, docum
 from gateway.inbound.console.api.problems import Troubled, again_after, answer_of, not_there, problem_of, refusal_of
 from gateway.inbound.console.api.telling import approval_out, row_of_run, waiting_out
 from gateway.inbound.console.paths import ROOT
-from gateway.inbound.console.visitor import link_of, reviewer_of
+from gateway.inbound.console.visitor import is_look, link_of, reviewer_of
 from gateway.model.figures import Reviews
 from gateway.model.packet import Packet
 from gateway.model.review import Answer, Page, Refused, Waiting
@@ -57,7 +57,8 @@ class Api:
     async def question(self, asked: Asked) -> told.QuestionOut:
         """One question; that it was looked at is recorded."""
         packet = await self._packet(asked, "approval")
-        await self.desk.looked(asked.id, asked.by)
+        if is_look(asked.request):
+            await self.desk.looked(asked.id, asked.by)
         return told.QuestionOut(packet=packet, approval=await self._approval(packet, asked.id))
 
     async def decide(self, asked: Asked) -> told.DecidedOut:
