@@ -140,7 +140,7 @@ class Api:
         query: told.EventsQuery = asked.query
         last = asked.request.headers.get("last-event-id", "")
         seen = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else query.since  # noqa: PLR2004
-        return self.changes.stream(seen)
+        return self.changes.stream(asked.by, seen)
 
     async def whoami(self, asked: Asked) -> told.WhoOut:
         """Who asks."""
@@ -303,12 +303,13 @@ TABLE: tuple[Operation[Api], ...] = (
         "GET",
         "/events",
         "watch",
-        "A stream that says that something changed, and not what",
+        "A stream that says that what you may see has changed, and not what",
         Api.events,
         None,
         query=told.EventsQuery,
         errors={429: "too many streams are open"},
-        says='Server-sent events of the kind `changed`, whose data is `{"counter": n}`; `Last-Event-ID` is heard.',
+        says='Server-sent events of the kind `changed`, whose data is `{"counter": n}`: a number that is another'
+        " where what you may see is, and counts nothing; `Last-Event-ID` is heard.",
     ),
     Operation("GET", "/whoami", "whoami", "Who this gateway takes you for", Api.whoami, told.WhoOut),
 )

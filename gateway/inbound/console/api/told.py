@@ -83,7 +83,7 @@ class EventsQuery(Shape):
     """From where on."""
 
     since: int | None = Field(default=None, ge=0, le=2**53)
-    """The counter that was seen last; without it, from now on."""
+    """The number that was seen last; without it, what it is now is said first."""
 
 
 class DecisionIn(Shape):
