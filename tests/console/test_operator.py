@@ -11,6 +11,7 @@ import pytest
 from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
+from gateway.inbound.console.operator.seats import EACH
 from gateway.inbound.mcp.tokens import mint
 from gateway.model.tool import Silence
 from tests import world
@@ -362,3 +363,28 @@ async def test_a_person_is_told_how_far_their_yes_would_go_before_they_say_it(mo
         ):
             assert line in few.split("\n")
         assert "    how often: 50 calls in all\n    how long: for 1 minute from the answer on" in long
+
+
+async def test_the_oldest_idle_session_of_a_reviewer_gives_way_and_no_other_reviewers() -> None:
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+    async with served() as at, httpx2.AsyncClient(base_url=at.url) as client:
+
+        async def opened(who: Any) -> dict[str, str]:
+            headers = {**ACCEPT, "Authorization": f"Bearer {at.assistants(who)}"}
+            answer = await client.post("/console/mcp", json=INITIALIZE, headers=headers)
+            assert answer.status_code == 200
+            session = answer.headers["mcp-session-id"]
+            return {**headers, "Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-06-18"}
+
+        async def lives(session: dict[str, str]) -> bool:
+            return (await client.post("/console/mcp", json=listing, headers=session)).status_code == 200
+
+        bobs = await opened(BOB)
+        mine = [await opened(ANN) for _ in range(EACH)]
+        assert await lives(mine[0]), "it is used, so that the next one is the oldest"
+        more = [await opened(ANN) for _ in range(EACH - 1)]
+        assert [await lives(one) for one in mine] == [True, *[False] * (EACH - 1)]
+        assert all([await lives(one) for one in (bobs, *more)])
+        assert (await client.delete("/console/mcp", headers=more[0])).status_code < 300
+        again = await opened(ANN)
+        assert all([await lives(one) for one in (mine[0], *more[1:], again)]), "who left has left room"
