@@ -77,7 +77,8 @@ class Till:
             while not (found := await self.asked()):
                 await asyncio.sleep(0.05)
         (approval,) = found
-        await run("approvals", word, approval, *self.ledger, *more)
+        agreed = ("--yes",) if word == "approve" else ()
+        await run("approvals", word, approval, *agreed, *self.ledger, *more)
         return approval
 
 

@@ -12,6 +12,7 @@ from gateway.inbound.console.pages.packets import looked, show, told_of
 from gateway.inbound.console.pages.site import Missing, Site, Wrong, fields_of, said
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.visitor import link_of, reviewer_of
+from gateway.inbound.told.reach import LONGEST_S, TOO_LONG
 from gateway.model.review import Answer, Refused, Settlement
 from gateway.ports import UnreadableRecord
 from gateway.runtime.story import CorruptLedger
@@ -53,7 +54,7 @@ def _answer(site: Site, request: Request, name: str, fields: Mapping[str, list[s
         decision=decision,
         reason=said(fields, "reason"),
         times=_whole(said(fields, "times")) if wide else 1,
-        for_s=_float(said(fields, "for_s")) if wide else None,
+        for_s=_spell(said(fields, "for_s")) if wide else None,
         active_s=_active_s(site, fields),
         link=link_of(request),
     )
@@ -73,6 +74,15 @@ def _float(text: str) -> float | None:
     except ValueError:
         return None
     return found if abs(found) < float("inf") else None
+
+
+def _spell(text: str) -> float | None:
+    if not text:
+        return None
+    found = _float(text)
+    if found is None or not 0 < found <= LONGEST_S:
+        raise Wrong(TOO_LONG)
+    return found
 
 
 def _whole(text: str) -> int | None:
@@ -99,7 +109,7 @@ async def together(site: Site, request: Request) -> Response:
     asked = [one for one in told if one.pending]
     if not asked:
         raise Missing("none of these questions waits for an answer any more")
-    for one in asked:
+    for one in (each for each in asked if each.whole):
         await looked(site, request, one.name)
     reasons = {one.packet.reasons for one in asked}
     return site.page(request, "together.html", told=asked, served=site.now.timestamp(), reasons=reasons)

@@ -36,6 +36,8 @@ class Row:
 
     waiting: Waiting
     what: tuple[Piece, ...]
+    whole: bool = True
+    """Whether all of it is shown here: what is cut must be opened, and is not answered with others."""
 
     @property
     def href(self) -> str:
@@ -48,6 +50,11 @@ class Card:
     """Questions that may be answered together; most often one."""
 
     rows: tuple[Row, ...]
+
+    @property
+    def together(self) -> Sequence[str]:
+        """Names of those that may be answered by one form, as far as one form goes."""
+        return [row.waiting.name for row in self.rows if row.whole][:MAX_TOGETHER]
 
     @property
     def first(self) -> Waiting:
@@ -90,7 +97,7 @@ async def inbox(site: Site, request: Request) -> Response:
     wanted = Wanted(query.get("text", "").strip(), query.get("tool", "").strip(), query.get("risk", ""))
     fits = None if wanted.all else wanted.fits
     page = await site.desk.inbox(by, limit=ROWS, after=query.get("after"), wanted=fits)
-    rows = [Row(one, await _what(site, one)) for one in page.rows]
+    rows = [Row(one, *await _what(site, one)) for one in page.rows]
     return site.page(
         request,
         "inbox.html",
@@ -104,9 +111,9 @@ async def inbox(site: Site, request: Request) -> Response:
     )
 
 
-async def _what(site: Site, one: Waiting) -> tuple[Piece, ...]:
+async def _what(site: Site, one: Waiting) -> tuple[tuple[Piece, ...], bool]:
     if one.about == "run":
-        return ()
+        return (), True
     try:
         return brief(await _arguments(site.book, one))
     except (CorruptLedger, UnreadableRecord):  # one damaged run hides no other
@@ -121,19 +128,29 @@ async def _arguments(book: Book, one: Waiting) -> Mapping[str, Any] | None:
     return None if asked is None else await stored_in(book.ledger, asked.arguments)
 
 
-def brief(arguments: Any) -> tuple[Piece, ...]:
-    """Arguments in one line, the short ones first, so that what is cut off is the end of the longest."""
+def brief(arguments: Any) -> tuple[tuple[Piece, ...], bool]:
+    """Arguments in one line, the short ones first, so that what is cut off is the end of the longest; and whether that
+    is all of them.
+    """
     if not arguments:
-        return (Piece("no arguments" if arguments is not None else "its arguments cannot be shown"),)
+        return (Piece("no arguments" if arguments is not None else "its arguments cannot be shown"),), arguments == {}
     values = {name: _in_short(value) for name, value in arguments.items()}
     parts = (f"{name}: {value}" for name, value in sorted(values.items(), key=lambda each: len(each[1])))
-    return marked(cut(" · ".join(parts).replace("\n", " ↵ "), MAX_ARGUMENTS))
+    line = " · ".join(parts).replace("\n", " ↵ ")
+    whole = len(line) <= MAX_ARGUMENTS and all(len(_spelled(value)) <= MAX_VALUE for value in _others(arguments))
+    return marked(cut(line, MAX_ARGUMENTS)), whole
+
+
+def _others(arguments: Mapping[str, Any]) -> Iterable[Any]:
+    return (value for value in arguments.values() if not isinstance(value, str))
 
 
 def _in_short(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return cut(json.dumps(value, ensure_ascii=False), MAX_VALUE)
+    return value if isinstance(value, str) else cut(_spelled(value), MAX_VALUE)
+
+
+def _spelled(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def cards_of(rows: Iterable[Row]) -> Sequence[Card]:
