@@ -124,13 +124,19 @@ def return_(approvals: IDS, wanted: WANTED, ledger: LedgerOption = None, role: R
     _decide(approvals, ledger, "returned", wanted, role or ())
 
 
+@app.command()
+def revoke(approvals: IDS, ledger: LedgerOption = None, reason: REASON = "", role: ROLE = None) -> None:
+    """Take a yes back by which calls may still be made: yours, or that of somebody else in your role."""
+    _decide(approvals, ledger, "revoked", reason, role or ())
+
+
 app.command()(watch)
 
 
 def _decide(
     names: Sequence[str],
     url: str | None,
-    decision: Literal["approved", "rejected", "returned"],
+    decision: Literal["approved", "rejected", "returned", "revoked"],
     reason: str,
     roles: Sequence[str],
     reach: Reach = ONCE,
@@ -226,6 +232,8 @@ def _follows(one: Packet, done: Decided) -> Sequence[str]:
                 "Approved, for this exact action, once. The agent gets it by repeating the call unchanged in its run;",
                 "a window that was closed meanwhile has another run, and asks anew.",
             )
+        case "revoked":
+            return (f"Taken back; {counted(len(done.approval.uses), 'call')} had been made by it.",)
         case "rejected" if one.undoes:
             return (f"Rejected. {one.undoes} is not undone by itself: somebody must do it.",)
         case "rejected":

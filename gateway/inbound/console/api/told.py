@@ -91,7 +91,7 @@ class DecisionIn(Shape):
 
     action: DigestText
     """The packet's `action`, from the question in full: a decision about any other is refused."""
-    decision: Literal["approved", "rejected", "returned"]
+    decision: Literal["approved", "rejected", "returned", "revoked"]
     reason: Reason = ""
     """Kept for ever, and told to the agent. Of `returned`: which evidence is wanted."""
     times: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(whole)] | None = 1
