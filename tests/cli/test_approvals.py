@@ -324,3 +324,16 @@ async def _seen(terminal: int, *wanted: str) -> str:
             except BlockingIOError:
                 await asyncio.sleep(0.02)
     return seen
+
+
+async def test_a_yes_that_may_still_be_used_is_taken_back(tmp_path: Path) -> None:
+    write, *_ = await asked(tmp_path, *PAY)
+    early = await invoke(tmp_path, "approvals", "revoke", write, expect=1)
+    assert "no yes" in early.output
+    await invoke(tmp_path, "approvals", "approve", "--yes", write)
+    done = await invoke(tmp_path, "approvals", "revoke", write, "-m", "a mistake")
+    assert "Taken back; 0 calls had been made by it." in done.output
+    async with gateway(tmp_path) as it:
+        shown = await it.call("write", {"n": 1})
+        assert shown.refusal is not None
+        assert "took back the yes to this action: a mistake" in shown.refusal.reason
