@@ -9,8 +9,9 @@ import typer
 
 from gateway.cli.ledgers import book, console, fail, reviewer, with_ledger
 from gateway.cli.packets import print_one
-from gateway.inbound.told.reach import LONGEST_S, TOO_LONG, is_beyond_one, reach_asked
+from gateway.inbound.told.reach import TOO_LONG, is_beyond_one, reach_asked
 from gateway.kernel.reduce import CorruptLedger
+from gateway.model.asked import MAX_S
 from gateway.model.packet import Packet
 from gateway.model.review import Reviewer
 from gateway.ports import Ledger
@@ -50,7 +51,7 @@ def confirmed(
 
 
 def _check(names: Sequence[str], reach: Reach, *, asks: bool, action: str | None) -> None:
-    if reach["for_s"] is not None and reach["for_s"] > LONGEST_S:
+    if reach["for_s"] is not None and reach["for_s"] > MAX_S:
         fail(f"{TOO_LONG}: `--for 30m`", code=2)
     if action is not None and len(names) > 1:
         fail("`--action` is about one question: name one", code=2)

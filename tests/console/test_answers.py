@@ -5,6 +5,7 @@ import re
 import pytest
 
 from gateway.model.review import Reviewer
+from gateway.outbound.ledger.memory import MemoryLedger
 from tests import world
 from tests.console.office import ANN, MAIL, OPENED, answered, decision_of, fill, office, text_of
 
@@ -223,3 +224,15 @@ async def test_a_page_that_a_browser_fetches_ahead_is_no_look() -> None:
         assert (await at.it.book.state_of("run_1")).approvals[name].seen == ()
         await visitor.read(f"/approvals/{name}")
         assert len((await at.it.book.state_of("run_1")).approvals[name].seen) == 1
+
+
+async def test_a_question_that_no_call_can_use_any_more_is_not_answered() -> None:
+    ledger, clock = MemoryLedger(), world.ToldClock()
+    async with office(ledger=ledger, clock=clock, migrate=True) as at:
+        name = await at.ask("mail", MAIL)
+    async with office(ledger=ledger, clock=clock, migrate=True, description="another") as at:
+        await at.it.call("read", {"path": "/"})
+        clock.tell(2)
+        page = await (await at.visitor()).read(f"/approvals/{name}")
+        assert "its policy was replaced; nothing can be answered any more" in text_of(page)
+        assert 'name="decision"' not in page

@@ -7,8 +7,6 @@ from gateway.inbound.told.words import counted, visible
 from gateway.model.asked import Offer
 from gateway.model.packet import Packet
 
-LONGEST_S = 30 * 86_400.0
-"""For so long a yes may be said to stand; no question stands for longer."""
 TOO_LONG = "say for how long as a number of seconds beyond 0, and at most 30 days"
 
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gateway.inbound.console.api.problems import Problem
-from gateway.inbound.told.reach import LONGEST_S
-from gateway.model.asked import Granted, Offer, Risk, Stage
+from gateway.model.asked import MAX_S, Granted, Offer, Risk, Stage
 from gateway.model.packet import Packet
 from gateway.model.review import Settlement
 
@@ -96,7 +95,7 @@ class DecisionIn(Shape):
     """Kept for ever, and told to the agent. Of `returned`: which evidence is wanted."""
     times: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(whole)] | None = 1
     """For how many calls the yes is, within what policy offers; null: as many as it offers."""
-    for_s: Annotated[float, Field(gt=0, le=LONGEST_S)] | None = None
+    for_s: Annotated[float, Field(gt=0, le=MAX_S)] | None = None
     """For how long, likewise."""
     active_s: Annotated[float, Field(ge=0, le=86_400)] | None = None
     """How long it was really looked at, where you know it."""

@@ -12,7 +12,8 @@ from gateway.inbound.console.pages.packets import looked, show, told_of
 from gateway.inbound.console.pages.site import Missing, Site, Wrong, fields_of, said
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.visitor import link_of, reviewer_of
-from gateway.inbound.told.reach import LONGEST_S, TOO_LONG
+from gateway.inbound.told.reach import TOO_LONG
+from gateway.model.asked import MAX_S
 from gateway.model.review import Answer, Refused, Settlement
 from gateway.ports import UnreadableRecord
 from gateway.runtime.story import CorruptLedger
@@ -80,7 +81,7 @@ def _spell(text: str) -> float | None:
     if not text:
         return None
     found = _float(text)
-    if found is None or not 0 < found <= LONGEST_S:
+    if found is None or not 0 < found <= MAX_S:
         raise Wrong(TOO_LONG)
     return found
 
