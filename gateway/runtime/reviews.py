@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from gateway.kernel.figures import KINDS, Question, questions, reckoned
 from gateway.kernel.reduce import CorruptLedger
-from gateway.model.events import IntentRecorded
+from gateway.model.events import IntentRecorded, Verdict
 from gateway.model.figures import Reviews
 from gateway.model.record import Record, utc
 from gateway.model.review import Reviewer
@@ -47,8 +47,15 @@ async def _records(book: Book, since: datetime | None) -> tuple[Sequence[Record]
             return found[::-1], True
         looked += 1
         if not isinstance(record.event, IntentRecorded) or record.event.approval is not None:
-            found.append(record)
+            found.append(_lighter(record))
     return found[::-1], False
+
+
+def _lighter(record: Record) -> Record:
+    """Without what no figure reads and is most of it: that of a month would be much to hold, and to collect."""
+    if not isinstance(record.event, Verdict):
+        return record
+    return record.model_copy(update={"event": record.event.model_copy(update={"checks": ()})})
 
 
 async def _sees(book: Book, by: Reviewer, one: Question) -> bool:
