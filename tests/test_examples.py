@@ -71,7 +71,7 @@ def test_a_write_waits_for_a_person_and_then_happens(shell: Shell) -> None:
         "agent      write_file idea.txt",
         "gateway    needs_approval: this tool may destroy something that cannot be brought back",
         "           there is no file idea.txt",
-        f"person     counterfoil approvals approve {approval[0]}",
+        f"person     counterfoil approvals approve --yes {approval[0]}",
         "agent      write_file idea.txt",
         f"tool       Successfully wrote to {shell.folder / 'notes' / 'idea.txt'}",
         "           idea.txt: Buy hazelnuts too.",

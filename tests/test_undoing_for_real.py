@@ -106,7 +106,7 @@ async def test_one_that_is_killed_while_a_person_is_asked_about_the_refund_does_
         assert answer["structuredContent"]["undone"][0]["state"] == "waits"
         os.kill(gateway.process.pid, signal.SIGKILL)
         await gateway.process.wait()
-    told, _ = await run("approvals", "approve", answer["structuredContent"]["approval"]["id"], *shop.ledger)
+    told, _ = await run("approvals", "approve", "--yes", answer["structuredContent"]["approval"]["id"], *shop.ledger)
     assert "A gateway makes this call itself" in told
     assert shop.booked("refunded") == 0
     await shop.waits_for("run.stopped")

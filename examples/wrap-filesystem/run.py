@@ -35,8 +35,8 @@ async def work(folder: Path, ledger: str) -> None:
 
             # The person's side, in another terminal. It runs nothing: the agent has to ask again.
             approval = held["approval"]["id"]
-            print(f"person     counterfoil approvals approve {approval}")
-            await anyio.run_process(["counterfoil", "approvals", "approve", approval, "--ledger", ledger])
+            print(f"person     counterfoil approvals approve --yes {approval}")
+            await anyio.run_process(["counterfoil", "approvals", "approve", "--yes", approval, "--ledger", ledger])
 
             await ask(agent, "write_file", write)
             print(f"           {idea.name}: {idea.read_text().strip()}")

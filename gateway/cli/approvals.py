@@ -2,19 +2,22 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.panel import Panel
 from rich.text import Text
 
+from gateway.cli.confirming import NOTHING, ONCE, Reach, confirmed, question
 from gateway.cli.durations import duration
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
-from gateway.cli.packets import found, print_one
+from gateway.cli.packets import addressed, found, print_one
 from gateway.cli.plain import counted, visible
 from gateway.cli.waiting import arguments, every_row, rows_of, table_of
 from gateway.cli.watch import watch
+from gateway.inbound.told.reach import reach_granted
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.packet import Packet
 from gateway.model.review import Answer, Refused, Reviewer
@@ -77,7 +80,7 @@ def show(approval: ID, ledger: LedgerOption = None, as_json: AS_JSON = False) ->
     one = with_ledger(ledger, work)
     if one is None or one.about != "approval":
         fail(f"no approval `{approval}` is in this ledger; `counterfoil approvals list --all` names them")
-    print_one(one, as_markdown=False, plain=as_json)
+    print_one(addressed(one, ledger), as_markdown=False, plain=as_json)
 
 
 @app.command()
@@ -93,23 +96,38 @@ def approve(
         float | None,
         typer.Option("--for", parser=duration, metavar="DURATION", help="For so long (`30m`), where policy offers it."),
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Without asking: you have seen what `show` tells.")] = False,
+    action: Annotated[
+        str | None, typer.Option("--action", metavar="DIGEST", help="Without asking, and only what has this digest.")
+    ] = None,
 ) -> None:
-    """Allow this exact action once, or as far as you say and policy offers. It runs nothing: the agent asks again."""
+    """Allow this exact action once, or as far as you say and policy offers. It runs nothing: the agent asks again.
+
+    You are shown the whole of it, and asked. Where nobody can be asked, say `--yes`, or `--action` with its digest.
+    """
     # Without a word on how often, a yes for some time is for as many calls as policy offers.
-    reach = {"times": 1 if times is None and for_s is None else times, "for_s": for_s}
-    _decide(approvals, ledger, "approved", reason, role or (), reach)
+    reach: Reach = {"times": 1 if times is None and for_s is None else times, "for_s": for_s}
+    names = tuple(dict.fromkeys(approvals))
+    agreed, failed = confirmed(names, ledger, reach, yes=yes, action=action)
+    _decide([name for name in names if name in agreed], ledger, "approved", reason, role or (), reach, agreed, failed)
 
 
 @app.command()
 def reject(approvals: IDS, ledger: LedgerOption = None, reason: REASON = "", role: ROLE = None) -> None:
     """Refuse this action in its run."""
-    _decide(approvals, ledger, "rejected", reason, role or (), {})
+    _decide(approvals, ledger, "rejected", reason, role or ())
 
 
 @app.command("return")
 def return_(approvals: IDS, wanted: WANTED, ledger: LedgerOption = None, role: ROLE = None) -> None:
     """Ask for more evidence before you decide: the agent is told which, and may ask anew with it."""
-    _decide(approvals, ledger, "returned", wanted, role or (), {})
+    _decide(approvals, ledger, "returned", wanted, role or ())
+
+
+@app.command()
+def revoke(approvals: IDS, ledger: LedgerOption = None, reason: REASON = "", role: ROLE = None) -> None:
+    """Take a yes back by which calls may still be made: yours, or that of somebody else in your role."""
+    _decide(approvals, ledger, "revoked", reason, role or ())
 
 
 app.command()(watch)
@@ -118,47 +136,58 @@ app.command()(watch)
 def _decide(
     names: Sequence[str],
     url: str | None,
-    decision: Literal["approved", "rejected", "returned"],
+    decision: Literal["approved", "rejected", "returned", "revoked"],
     reason: str,
     roles: Sequence[str],
-    reach: dict[str, Any],
+    reach: Reach = ONCE,
+    shown: Mapping[str, Packet] = NOTHING,
+    failed: int = 0,
 ) -> None:
-    """Each stands for itself; one that cannot be taken fails the command once all were said."""
+    """Each stands for itself; one that cannot be taken fails the command once all were said.
+
+    What was `shown` is decided as it was then. So many more have `failed` before.
+    """
+    total = len(set(names)) + failed
 
     async def work(ledger: Ledger) -> list[tuple[Packet, Decided] | str]:
         desk, by = Desk(await book(ledger)), reviewer(roles)
-        return [await _decided(desk, by, name, decision, reason, reach) for name in dict.fromkeys(names)]
+        return [
+            await _decided(desk, by, shown.get(name), name, Answer(name, "", decision, reason, **reach))
+            for name in dict.fromkeys(names)
+        ]
 
-    failed = 0
-    for came in with_ledger(url, work):
+    for came in with_ledger(url, work) if names else ():
         if isinstance(came, str):
             print(f"counterfoil: {came}", file=sys.stderr)
             failed += 1
+        elif came[0].approval in shown:
+            _print_briefly(*came)
         else:
             _print(*came)
     if failed:
-        if len(names) > 1:
-            print(f"counterfoil: {counted(failed, 'question')} of {len(names)} not decided", file=sys.stderr)
+        if total > 1:
+            print(f"counterfoil: {counted(failed, 'question')} of {total} not decided", file=sys.stderr)
         raise typer.Exit(1)
 
 
 async def _decided(
-    desk: Desk,
-    by: Reviewer,
-    name: str,
-    decision: Literal["approved", "rejected", "returned"],
-    reason: str,
-    reach: dict[str, Any],
+    desk: Desk, by: Reviewer, shown: Packet | None, name: str, said: Answer
 ) -> tuple[Packet, Decided] | str:
     try:
-        one = await desk.packet(name, by)
-        if one is None or one.about != "approval" or one.action is None:
-            return f"no approval `{name}` is in this ledger; `counterfoil approvals list --all` names them"
-        return one, await desk.decide(Answer(name, one.action, decision, reason, **reach), by)
+        one = shown or await question(desk, by, name)
+        if isinstance(one, str):
+            return one
+        return one, await desk.decide(replace(said, action=one.action or ""), by)
     except Refused as refused:
         return refused.reason
     except CorruptLedger as error:
         return f"the ledger is corrupt: {error}"
+
+
+def _print_briefly(one: Packet, done: Decided) -> None:
+    """What was shown already is not shown again."""
+    first, *more = _follows(one, done)
+    console.print(f"{done.approval.id}: {first}", *more, sep="\n")
 
 
 def _print(one: Packet, done: Decided) -> None:
@@ -195,12 +224,16 @@ def _follows(one: Packet, done: Decided) -> Sequence[str]:
         case "approved" if done.approval.granted is not None:
             granted = done.approval.granted
             calls = "calls" if granted.times is None else counted(granted.times, "call")
-            return (f"Approved, for {calls} until {done.approval.until.isoformat(timespec='seconds')}.",)
+            far = reach_granted(one.model_copy(update={"granted": granted}), done.approval.until)
+            told = (f"  {label}: {value}" for label, value in far if label in {"may differ", "only if"})
+            return (f"Approved, for {calls} until {done.approval.until.isoformat(timespec='seconds')}.", *told)
         case "approved":
             return (
                 "Approved, for this exact action, once. The agent gets it by repeating the call unchanged in its run;",
                 "a window that was closed meanwhile has another run, and asks anew.",
             )
+        case "revoked":
+            return (f"Taken back; {counted(len(done.approval.uses), 'call')} had been made by it.",)
         case "rejected" if one.undoes:
             return (f"Rejected. {one.undoes} is not undone by itself: somebody must do it.",)
         case "rejected":

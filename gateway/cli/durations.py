@@ -5,12 +5,14 @@ import re
 import typer
 
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+LONGEST_S = 100 * 366 * 86_400.0
+"""Beyond it nobody means anything, and calendars end."""
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s?([a-z]*)")
 
 
 def duration(text: str) -> float:
     """In seconds."""
     found = _DURATION.fullmatch(text.strip().lower())
-    if found is None or found[2] not in UNITS or float(found[1]) <= 0:
+    if found is None or found[2] not in UNITS or not 0 < float(found[1]) * UNITS[found[2]] <= LONGEST_S:
         raise typer.BadParameter(f"`{text}` is no duration: `30s`, `30m`, `12h` or `7d` is wanted")
     return float(found[1]) * UNITS[found[2]]

@@ -1,6 +1,7 @@
 """What the reading and deciding commands share: the ledger's address, opened and closed around one command."""
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from gateway.model.review import Reviewer
 from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.ledger import open_ledger, path_of
-from gateway.outbound.ledger.postgres.address import is_postgres
+from gateway.outbound.ledger.postgres.address import is_postgres, shown
 from gateway.outbound.system_account import system_account
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
 from gateway.runtime.book import Book, Options
@@ -61,6 +62,13 @@ def existing(url: str) -> str:
     if not is_postgres(url) and url != "memory:" and not Path(path_of(url)).exists():
         raise ValueError(f"there is no ledger at `{path_of(url)}` yet; `--ledger` names another")
     return url
+
+
+def ledger_option(url: str | None) -> str:
+    """What a command that is told to a person must say to find that ledger; nothing where it is the default one."""
+    if url is None or url == default_ledger_url():
+        return ""
+    return f" --ledger {shlex.quote(shown(url) if is_postgres(url) else url)}"
 
 
 async def book(ledger: Ledger) -> Book:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
+from gateway.cli.ledgers import LedgerOption, book, console, fail, ledger_option, with_ledger
 from gateway.cli.plain import visible
 from gateway.inbound.told.facts import UNPROVEN, arguments, believed, facts
 from gateway.kernel.reduce import CorruptLedger
@@ -26,7 +26,7 @@ def packet(
     one = with_ledger(ledger, lambda opened: found(opened, name))
     if one is None:
         fail(f"no run, attempt or approval `{name}` is in this ledger; `counterfoil runs` lists the runs")
-    print_one(one, as_markdown=markdown_, plain=json_)
+    print_one(addressed(one, ledger), as_markdown=markdown_, plain=json_)
 
 
 async def found(ledger: Ledger, name: str) -> Packet | None:
@@ -35,6 +35,13 @@ async def found(ledger: Ledger, name: str) -> Packet | None:
         return await Packets(await book(ledger)).of(name)
     except CorruptLedger as error:
         fail(f"the ledger is corrupt: {error}", code=2)
+
+
+def addressed(one: Packet, ledger: str | None) -> Packet:
+    """The packet, its commands as they find this very ledger from wherever they are typed."""
+    where = ledger_option(ledger)
+    options = tuple(option.model_copy(update={"command": option.command + where}) for option in one.options)
+    return one.model_copy(update={"options": options})
 
 
 def print_one(one: Packet, *, as_markdown: bool, plain: bool) -> None:

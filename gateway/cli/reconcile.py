@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
-from gateway.cli.packets import as_json, print_one
+from gateway.cli.packets import addressed, as_json, print_one
 from gateway.cli.plain import ago, plain_table, visible
 from gateway.model.packet import Packet
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
@@ -46,7 +46,7 @@ def reconcile(
             fail(f"no unsettled attempt `{attempt}` is in this ledger; `counterfoil reconcile` lists them")
         if isinstance(one, Unreadable):
             fail(f"attempt `{attempt}` cannot be read: {one.trouble}", code=2)
-        print_one(one, as_markdown=markdown_, plain=json_)
+        print_one(addressed(one, ledger), as_markdown=markdown_, plain=json_)
         return
     packets = with_ledger(ledger, _packets)
     if json_:

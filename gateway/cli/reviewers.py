@@ -4,7 +4,7 @@ import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,6 +14,8 @@ app = typer.Typer(no_args_is_help=True, help="Reviewers, and what their programs
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400}
 _LONGEST_S = 366 * 86_400
+_PROGRAM: Literal["reviewer"] = "reviewer"
+_ASSISTANT: Literal["assistant"] = "assistant"
 
 
 @app.callback()
@@ -29,15 +31,24 @@ def token(
     tenant: Annotated[str, typer.Option(help="Their tenant, and all that they see.")] = "local",
     role: Annotated[list[str] | None, typer.Option(help="A role that they have; may be repeated.")] = None,
     everywhere: Annotated[bool, typer.Option("--everywhere", help="They see all tenants.")] = False,
+    for_assistant: Annotated[
+        bool,
+        typer.Option("--for-assistant", help="For their assistant: good for `/console/mcp` alone, which asks them."),
+    ] = False,
     unattended: Annotated[
         bool,
-        typer.Option("--unattended", help="Decisions by MCP are taken without asking a person. For your own programs."),
+        typer.Option("--unattended", help="With --for-assistant: decisions are taken without asking anybody."),
     ] = False,
     lives: Annotated[
         str, typer.Option("--for", metavar="TIME", help="How long it is good for: 30d, 12h, 45m.")
     ] = "30d",
 ) -> None:
-    """Print a token for a reviewer's programs: `Authorization: Bearer …` at `/console`. Never give it to an agent."""
+    """Print a token for a reviewer's programs: `Authorization: Bearer …` at `/console`.
+
+    Whoever holds it decides as that reviewer, and nobody is asked: never give it to an agent, or to an assistant.
+    """
+    if unattended and not for_assistant:
+        fail("`--unattended` is about `--for-assistant`: any other token decides without asking anybody", code=2)
     from gateway.inbound.console import Keys, mint  # noqa: PLC0415
     from gateway.model.review import Reviewer  # noqa: PLC0415
     from gateway.reviewing import run_key_of  # noqa: PLC0415 - brings `mcp`, which costs a second
@@ -48,7 +59,8 @@ def token(
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     by = Reviewer(tenant=tenant, id=name, roles=frozenset(role or ()), via="token", everywhere=everywhere)
-    text, made = mint(keys.tokens, "reviewer", by, now=time.time(), lives_s=lives_s, unattended=unattended)
+    key, use = (keys.assistants, _ASSISTANT) if for_assistant else (keys.tokens, _PROGRAM)
+    text, made = mint(key, use, by, now=time.time(), lives_s=lives_s, unattended=unattended)
     until = datetime.fromtimestamp(made.expires_at, UTC).isoformat(timespec="seconds")
     typer.echo(f"for {by.id} until {until}; `console: {{revoked: [{made.id}]}}` in gateway.yaml revokes it", err=True)
     typer.echo(text)

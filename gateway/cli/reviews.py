@@ -40,6 +40,7 @@ def reviews(
     if not told.all.asked:
         console.print("Nobody was asked anything in that time.")
         return
+    console.print(f"Asked since {told.since}:")
     console.print(_table(told, by))
     for line in _remarks(told):
         console.print(line)

@@ -169,6 +169,15 @@ def used(run: Run, name: str | None, attempt: str) -> Run:
     return run._replace(approvals=run.approvals.insert(name, after))
 
 
+def unused(run: Run, attempt: str) -> Run:
+    """After it is known that nothing of the call was sent: a yes by which it was to be made may still be used."""
+    found = next((one for one in run.approvals.values() if attempt in one.uses), None)
+    if found is None:
+        return run
+    given_back = replace(found, uses=tuple(one for one in found.uses if one != attempt))
+    return run._replace(approvals=run.approvals.insert(found.id, given_back))
+
+
 def _standing_yes(run: Run, name: str) -> Approval:
     approval = run.approvals.get(name)
     if approval is None or approval.decision != "approved" or approval.used_up:

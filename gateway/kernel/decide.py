@@ -16,13 +16,11 @@ from gateway.kernel.accounts import Shared, accounts_of
 from gateway.kernel.case import Ask, Case, Check, Gather, Observed, Pass, Refuse, Replay, Step, Wait
 from gateway.kernel.noise import asked_alike, noise_of
 from gateway.kernel.registry import Registered
-from gateway.kernel.risk import terms_of
 from gateway.kernel.rules import Rules
 from gateway.kernel.undo import paid, planned
 from gateway.model.canonical import Digest, digest
 from gateway.model.event_parts import Lack
 from gateway.model.events import (
-    ApprovalRequested,
     AttemptResent,
     AttemptResumed,
     Denied,
@@ -34,7 +32,6 @@ from gateway.model.events import (
     Replayed,
     UsedKey,
     Verdict,
-    Who,
 )
 from gateway.model.policy import Transition
 from gateway.model.proposal import Key, KeySource, Proposal
@@ -246,7 +243,7 @@ def _verdict(case: Case, step: Refuse | Replay | Wait | Ask, checks: tuple[Findi
                 retry_after_s=step.retry_after_s,
             )
         case Ask():
-            return _ask(case, step, common)
+            return people.question(case, step, common)
         case _:
             assert_never(step)
 
@@ -277,35 +274,6 @@ def _asked_alike(case: Case) -> Digest | None:
         return None
     noise = noise_of(case.rules, case.ruled, case.proposal.tool)
     return asked_alike(case.proposal.arguments, noise, case.observed.salt) if noise else None
-
-
-def _ask(case: Case, step: Ask, common: dict[str, Any]) -> ApprovalRequested:
-    rule = step.transition.approval
-    assert rule is not None  # noqa: S101 - INVARIANT: only a transition that names an approval is asked about
-    place = digest({"action": step.action, "seq": case.run.version + 1}, b"")
-    return ApprovalRequested(
-        **common,
-        approval=f"ap_{place.partition(':')[2][:16]}",
-        action=step.action,
-        rule=step.transition.name,
-        role=rule.role,
-        quorum=rule.quorum,
-        self_review=rule.self_review,
-        accounts=step.accounts,
-        merges=step.transition.merges,
-        expires_at=case.now + timedelta(seconds=rule.expires_s),
-        reason=rule.reason,
-        by=Who.of(case.proposal.principal),
-        terms=terms_of(rule, case.known),
-        scope=step.scope,
-        objects=step.objects,
-        state=dict(step.state),
-        holding=step.holding,
-        supersedes=step.supersedes,
-        follows=step.follows,
-        because=step.because,
-        alike=step.alike,
-    )
 
 
 def _intent(case: Case, checks: tuple[Finding, ...], waived: tuple[str, ...]) -> IntentRecorded:

@@ -5,6 +5,7 @@ is looked at again when the call is sent, and if that is otherwise, the yes is v
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 from gateway.kernel.approve import action_digest, pending, scope_digest
@@ -12,11 +13,12 @@ from gateway.kernel.case import Ask, Case, Gather, Probed, Refuse, Step, Wait, a
 from gateway.kernel.checks import RETRY_S, listed, said, unmet
 from gateway.kernel.conditions import Undecided
 from gateway.kernel.evidence import named_objects
+from gateway.kernel.risk import terms_of
 from gateway.kernel.spending import exceeded, levels_of, overdrawn, reservations
 from gateway.kernel.values import values_of
 from gateway.model.approval import Approval
-from gateway.model.canonical import Digest
-from gateway.model.events import Charge, Effect, Outcome
+from gateway.model.canonical import Digest, digest
+from gateway.model.events import ApprovalRequested, Charge, Effect, Outcome, Who
 from gateway.model.policy import Transition
 from gateway.model.run import Attempt, AttemptState
 
@@ -332,3 +334,33 @@ def _before(case: Case) -> Approval | None:
     """The question about this tool that was asked last."""
     mine = (one for one in case.run.approvals.values() if one.tool == case.proposal.tool)
     return max(mine, key=lambda one: one.seq, default=None)
+
+
+def question(case: Case, step: Ask, common: dict[str, Any]) -> ApprovalRequested:
+    """The question that the verdict is. `common` is what every verdict says."""
+    rule = step.transition.approval
+    assert rule is not None  # noqa: S101 - INVARIANT: only a transition that names an approval is asked about
+    place = digest({"action": step.action, "seq": case.run.version + 1}, b"")
+    return ApprovalRequested(
+        **common,
+        approval=f"ap_{place.partition(':')[2][:16]}",
+        action=step.action,
+        rule=step.transition.name,
+        role=rule.role,
+        quorum=rule.quorum,
+        self_review=rule.self_review,
+        accounts=step.accounts,
+        merges=step.transition.merges,
+        expires_at=case.now + timedelta(seconds=rule.expires_s),
+        reason=rule.reason,
+        by=Who.of(case.proposal.principal),
+        terms=terms_of(rule, case.known),
+        scope=step.scope,
+        objects=step.objects,
+        state=dict(step.state),
+        holding=step.holding,
+        supersedes=step.supersedes,
+        follows=step.follows,
+        because=step.because,
+        alike=step.alike,
+    )

@@ -112,7 +112,9 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
         case Replayed() | Held():
             run = _reported(run, event)
             return owing.judged(run, event) if isinstance(event, Held) and event.compensates is not None else run
-        case AttemptUnsent() | AttemptRefuted():
+        case AttemptUnsent():
+            return asking.unused(_gave_back(run, record, event), event.attempt)
+        case AttemptRefuted():
             return _gave_back(run, record, event)
         case AttemptAbandoned():
             return _free_key(_move(run, record, event.attempt), event.attempt)
@@ -276,7 +278,8 @@ def _resent(run: Run, record: Record, event: AttemptResent) -> Run:
 def _gave_back(run: Run, record: Record, event: AttemptUnsent | AttemptRefuted) -> Run:
     attempt = _attempt(run, record, event.attempt)
     run = run._replace(spent=plus(run.spent, attempt.intent.charge, -1), unmade=unmade(run, attempt, 1))
-    return _free_key(_move(run, record, event.attempt), event.attempt)
+    unsent = {"says": event.reason} if isinstance(event, AttemptUnsent) else {}
+    return _free_key(_move(run, record, event.attempt, **unsent), event.attempt)
 
 
 def _free_key(run: Run, attempt_id: str) -> Run:

@@ -27,6 +27,7 @@ Check: TypeAlias = Literal[
     "state",
     "settles",
     "compensation",
+    "damaged",
 ]
 """What stood against an answer."""
 

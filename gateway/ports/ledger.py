@@ -120,8 +120,19 @@ class Ledger(Protocol):
         """
         ...
 
-    async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
-        """The newest records of these kinds, over all runs, newest first."""
+    async def find(
+        self, kinds: Sequence[str], *, limit: int = 1000, before: tuple[str, int] | None = None
+    ) -> Sequence[Record]:
+        """The newest records of these kinds, over all runs, newest first; of those before the record of that run and
+        place in it, where one is named: so a long list is read page by page.
+        """
+        ...
+
+    async def named(self, names: Collection[str]) -> Sequence[Record]:
+        """The records by which the questions of these names were asked, of those that were; in no order.
+
+        One look into an index, however long the log is, and whether or not there is such a name.
+        """
         ...
 
     async def payload(self, digest: Digest) -> bytes | None:

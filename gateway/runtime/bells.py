@@ -58,6 +58,10 @@ class Bells:
 
         return take_down
 
+    def hung(self, approval: str) -> bool:
+        """Whether somebody waits for it."""
+        return approval in self._hung
+
     def __len__(self) -> int:
         return sum(map(len, self._hung.values()))
 

@@ -4,11 +4,13 @@ Everything here is bound to a `Reviewer`: what they may not see is, to them, not
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
 from gateway.kernel import approve
 from gateway.kernel.approve import pending
+from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.rules import Rules
 from gateway.model.approval import Approval
 from gateway.model.events import ApprovalExpired, ApprovalSeen, Event, Who
@@ -16,13 +18,18 @@ from gateway.model.packet import Packet
 from gateway.model.record import utc
 from gateway.model.review import Answer, Page, Refused, Reviewer, Settlement
 from gateway.model.run import Run, RunState
-from gateway.ports import Exhausted, LedgerUnavailable
+from gateway.ports import Exhausted, LedgerUnavailable, UnreadableRecord
 from gateway.runtime.book import Book, Step
 from gateway.runtime.inbox import LOOK_S, Inbox, Wanted
 from gateway.runtime.packets import Packets
+from gateway.runtime.policies import PolicyMissing
+from gateway.runtime.seen import SeenTools
 
 EXPIRE_S = 5.0
 """How often it is looked whether nobody answered in time."""
+
+OF_ONE_RUN = (CorruptLedger, UnreadableRecord, PolicyMissing)
+"""Why one run cannot be read, or judged: the ledger is there, and other runs are well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,7 @@ class Desk:
     def __init__(self, book: Book) -> None:
         self.book = book
         self._inbox = Inbox(book)
+        self._seen = SeenTools(book.ledger)
 
     # --- what they see ------------------------------------------------------------------------------------------------
 
@@ -74,7 +82,7 @@ class Desk:
         Raises: LedgerUnavailable, CorruptLedger.
         """
         run = await self._seen_by(name, by)
-        return None if run is None else await Packets(self.book).of(name, run.id)
+        return None if run is None else await Packets(self.book, self._seen).of(name, run.id)
 
     async def run_for(self, name: str, by: Reviewer) -> Run | None:
         """The run of that name, or of that attempt or question; None as in `packet`.
@@ -130,7 +138,7 @@ class Desk:
         return Decided(after, after.approvals[said.approval])
 
     async def decide_all(self, answers: Sequence[Answer], by: Reviewer) -> Sequence[Decided | Refused]:
-        """What came of each; each stands for itself.
+        """What came of each; each stands for itself, also where the run of another cannot be read.
 
         Raises: LedgerUnavailable, after which it must be looked which of them were recorded.
         """
@@ -140,7 +148,18 @@ class Desk:
                 came.append(await self.decide(one, by))
             except Refused as refused:
                 came.append(refused)
+            except OF_ONE_RUN:
+                came.append(self._damaged(one.approval, by))
         return came
+
+    def _damaged(self, approval: str, by: Reviewer) -> Refused:
+        """To whom the question is listed, it is said."""
+        row = self._inbox.known(approval)
+        if by.everywhere or (row is not None and by.sees(row.tenant, approval)):
+            return Refused(
+                "damaged", "its run cannot be read, and `counterfoil verify` says more: nothing was recorded"
+            )
+        return Refused("unknown", f"no approval `{approval[:64]}` is known")
 
     async def withdraw(self, approval: str, who: Who, reason: str) -> Approval:
         """Whoever asked has taken the question back.
@@ -216,17 +235,20 @@ class Desk:
                 continue  # the ledger's own keeper tells of it
 
     async def expire(self) -> int:
-        """How many questions were found that nobody answered in time, and recorded so.
+        """How many questions nobody answered in time, and are recorded so now. One damaged run keeps no other from it.
 
         Raises: LedgerUnavailable.
         """
         now = utc(self.book.clock.now())
         late = [one for one in await self._inbox.look() if one.expires_at is not None and one.expires_at <= now]
+        done = 0
         for one in late:
-            await self.book.say(one.run, lambda run, _, at, name=one.name: _expired(run, name, at))  # type: ignore[misc]
-        if late:
+            with suppress(*OF_ONE_RUN):
+                await self.book.say(one.run, lambda run, _, at, name=one.name: _expired(run, name, at))  # type: ignore[misc]
+                done += 1
+        if done:
             self._inbox.stale()
-        return len(late)
+        return done
 
 
 def _expired(run: Run, name: str, now: datetime) -> Sequence[Event]:

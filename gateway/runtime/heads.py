@@ -83,10 +83,13 @@ class Heads:
         """
         head = self._heads.get(run_id)
         if head is None:
-            return await self.get(run_id)
+            begun = run_id in self._loading  # by somebody who may have read it before what we are to see was there
+            head = await self.get(run_id)
+            if not begun:
+                return head
         records = await self._ledger.read(run_id, head.run.version, limit=PAGE)
         if self._heads.get(run_id) is not head:
-            return await self.get(run_id)  # it was wrong, and was read again meanwhile
+            return await self.renewed(run_id)  # it was wrong, and is read again, perhaps from before we asked
         new = [(record, link(body)) for record, body in records if record.seq > head.run.version]
         if new and (new[0][0].previous != head.run.head or len(records) == PAGE):
             # What is queued here was decided without these, it conflicts and is decided again; or they are many.

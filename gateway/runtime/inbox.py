@@ -1,12 +1,16 @@
 """What waits for people, by consequence and then by age: read from the ledger's own list, and kept between two looks.
 
-The list (`Ledger.tracked`) says what waits; what each is about is read once. Nothing here grows with what was answered.
+The list (`Ledger.tracked`) says what waits; what each is about is read once, some at a time, so that whoever else is
+served waits for none of it. Nothing here grows with what was answered.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from gateway.kernel.reduce import CorruptLedger
@@ -17,6 +21,7 @@ from gateway.model.record import Record
 from gateway.model.review import Page, Reviewer, Waiting
 from gateway.model.run import Attempt, Run, Tracked
 from gateway.ports import UnreadableRecord
+from gateway.runtime import named
 from gateway.runtime.book import Book
 from gateway.runtime.policies import PolicyMissing
 
@@ -24,12 +29,13 @@ LISTED = ("awaiting", "unknown", "escalated")
 """States of what is listed that wait for a person."""
 Wanted: TypeAlias = Callable[[Waiting], bool]
 """Which rows somebody wants to see."""
+_Placed: TypeAlias = tuple[str, Waiting]
+"""A row, and before it where it stands in the order."""
 
 LOOK_S = 1.0
 """Between two looks at the list, however many ask."""
-FIRST_FOUND = 500
-"""Questions that are looked through at first; ten times as many each further time."""
-MOST_FOUND = 500_000
+SLICE = 50
+"""New rows between two turns of the event loop: some milliseconds."""
 
 
 class Inbox:
@@ -40,7 +46,9 @@ class Inbox:
         self._ledger = book.ledger
         self._rows: dict[str, Waiting] = {}
         self._states: dict[str, str] = {}
-        self._order: list[Waiting] = []
+        self._order: Sequence[Waiting] = ()
+        self._places: Sequence[str] = ()
+        """Of the rows in `_order`, as `_place` has them. Both are replaced, never changed: a page may still be read."""
         self._looked_at = float("-inf")
         self._looking = asyncio.Lock()
         self.version = 0
@@ -56,9 +64,14 @@ class Inbox:
         Raises: LedgerUnavailable.
         """
         async with self._looking:
-            if self._book.clock.monotonic() - self._looked_at >= LOOK_S:
-                await self._renew()
-                self._looked_at = self._book.clock.monotonic()
+            now, before = self._book.clock.monotonic(), self._looked_at
+            if now - before >= LOOK_S:
+                self._looked_at = now  # first: what becomes stale meanwhile is looked at anew
+                try:
+                    await self._renew()
+                except BaseException:
+                    self._looked_at = before
+                    raise
         return self._order
 
     async def page(self, by: Reviewer, limit: int, after: str | None, wanted: Wanted | None = None) -> Page:
@@ -66,11 +79,17 @@ class Inbox:
 
         Raises: LedgerUnavailable.
         """
-        mine = [one for one in await self.look() if by.sees(one.tenant, one.name) and (wanted is None or wanted(one))]
-        start = 0 if after is None else next((at for at, one in enumerate(mine) if _place(one) > after), len(mine))
-        rows = [await self._counted(one) for one in mine[start : start + limit]]
+        order, places = await self.look(), self._places
+        mine = [at for at, one in enumerate(order) if by.sees(one.tenant, one.name) and (wanted is None or wanted(one))]
+        start = 0 if after is None else bisect_left(mine, bisect_right(places, after))
+        shown = mine[start : start + limit]
+        rows = [await self._counted(order[at]) for at in shown]
         more = start + limit < len(mine)
-        return Page(tuple(rows), len(mine), _place(rows[-1]) if more and rows else None)
+        return Page(tuple(rows), len(mine), places[shown[-1]] if more and shown else None)
+
+    def known(self, name: str) -> Waiting | None:
+        """The row of that name, as of the last look."""
+        return self._rows.get(name)
 
     async def run_of(self, approval: str) -> str | None:
         """The run in which that question was asked; None if the ledger has no such question.
@@ -78,42 +97,34 @@ class Inbox:
         Raises: LedgerUnavailable.
         """
         known = self._rows.get(approval)
-        return known.run if known is not None else await self._sought(approval)
-
-    async def _sought(self, approval: str) -> str | None:
-        found = await self._requests({approval})
-        return found[approval].run if approval in found else None
+        return known.run if known is not None else await named.run_of(self._ledger, approval)
 
     # --- a look -------------------------------------------------------------------------------------------------------
 
     async def _renew(self) -> None:
         listed = {one.attempt: one for one in await self._ledger.tracked(states=LISTED)}
-        states = {name: one.state for name, one in listed.items()}
-        if states == self._states:
-            return
-        rows = {name: row for name, row in self._rows.items() if states.get(name) == self._states.get(name)}
-        new = [one for name, one in listed.items() if name not in rows]
-        asked = await self._requests({one.attempt for one in new if one.state == "awaiting"})
-        for one in new:
-            record = asked.get(one.attempt)
-            rows[one.attempt] = await (self._asked(one, record) if record is not None else self._of_run(one))
-        self._rows, self._states = rows, states
-        self._order = sorted(rows.values(), key=_place)
+        gone = {name for name, state in self._states.items() if name not in listed or listed[name].state != state}
+        new = [one for name, one in listed.items() if name in gone or name not in self._states]
+        if gone or new:
+            self._change(gone, [await self._made(part) async for part in _slices(new)], new)
+
+    def _change(self, gone: Collection[str], made: Iterable[Sequence[_Placed]], new: Iterable[Tracked]) -> None:
+        rows = [pair for part in made for pair in part]
+        for name in gone:
+            del self._rows[name], self._states[name]
+        self._rows |= {row.name: row for _, row in rows}
+        self._states |= {one.attempt: one.state for one in new}
+        kept = [pair for pair in zip(self._places, self._order, strict=True) if pair[1].name not in gone]
+        placed = sorted([*kept, *rows], key=itemgetter(0))
+        self._places, self._order = [place for place, _ in placed], [row for _, row in placed]
         self.version += 1
 
-    async def _requests(self, names: set[str]) -> Mapping[str, Record]:
-        """The records by which these were asked, as far as they are found."""
-        found: dict[str, Record] = {}
-        limit = FIRST_FOUND
-        while names - found.keys() and limit <= MOST_FOUND:
-            records = await self._ledger.find(["approval.requested"], limit=limit)
-            for record in records:
-                if isinstance(record.event, ApprovalRequested) and record.event.approval in names:
-                    found[record.event.approval] = record
-            if len(records) < limit:
-                break
-            limit *= 10
-        return found
+    async def _made(self, new: Sequence[Tracked]) -> Sequence[_Placed]:
+        """Their rows, each with its place."""
+        asked = await named.requests_of(self._ledger, [one.attempt for one in new if one.state == "awaiting"])
+        found = [(one, asked.get(one.attempt)) for one in new]
+        rows = [await (self._of_run(one) if it is None else self._asked(one, it)) for one, it in found]
+        return [(_place(row), row) for row in rows]
 
     async def _asked(self, one: Tracked, record: Record) -> Waiting:
         event = record.event
@@ -227,6 +238,14 @@ class Inbox:
             return row
         stage, agreed = waits
         return replace(row, roles=() if stage.role is None else (stage.role,), agreed=agreed, needed=stage.quorum)
+
+
+async def _slices(new: Iterable[Tracked]) -> AsyncIterator[Sequence[Tracked]]:
+    """So many at a time; whoever else is served has its turn between."""
+    rest = iter(new)
+    while part := [*islice(rest, SLICE)]:
+        yield part
+        await asyncio.sleep(0)
 
 
 _NEVER = datetime.fromtimestamp(0, UTC)

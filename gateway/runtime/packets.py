@@ -1,5 +1,6 @@
 """What a person is asked, gathered from the ledger alone: no server is asked, and nothing is written."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +21,13 @@ from gateway.model.run import Tracked
 from gateway.model.tool import Tool
 from gateway.ports import UnreadableRecord
 from gateway.runtime.book import Book
-from gateway.runtime.explain import VERDICTS, rules_in, stored_in, verdict_of
-from gateway.runtime.inbox import Inbox
+from gateway.runtime.explain import rules_in, stored_in
+from gateway.runtime.named import run_of
+from gateway.runtime.seen import SeenTools
 
 UNSETTLED = ("open", "unverified", "unknown", "owed")
-MAX_SEEN = 1_000
-"""Verdicts of any run that are looked through for tools."""
+PAGE = 100
+"""Records of the run that are read between two turns of the event loop: some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,12 @@ class Unreadable:
 
 
 class Packets:
-    """The packets of one ledger."""
+    """The packets of one ledger, as of when they are first asked for; what `seen` knows of tools outlives them."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, seen: SeenTools | None = None) -> None:
         self._book = book
         self._ledger = book.ledger
+        self._seen = SeenTools(book.ledger) if seen is None else seen
         self._gathered: dict[str, packet.Asked] = {}
 
     async def of(self, name: str, run: str | None = None) -> Packet | None:
@@ -55,7 +58,7 @@ class Packets:
         Raises: LedgerUnavailable, CorruptLedger.
         """
         if name.startswith("ap_"):
-            return await self._of_approval(name, run or await Inbox(self._book).run_of(name))
+            return await self._of_approval(name, run or await run_of(self._ledger, name))
         run_id = name.rpartition(".")[0]
         asked = await self._asked(run_id) if run_id else None
         if asked is not None and name in asked.run.attempts:
@@ -115,37 +118,29 @@ class Packets:
         """The run with all that is told of it; read once."""
         known = self._gathered.get(run_id)
         if known is None:
-            records = [record for record, _ in await self._ledger.read(run_id)]
+            records = await self._read(run_id)
             if not records:
                 return None
             run = await self._book.fresh_state_of(run_id)
             rules, now = await rules_in(self._ledger, run.policy), utc(self._book.clock.now())
             said = [one.event.note for one in run.notes if lives(run, one, now)][-MAX_TOLD:]
             said += [] if run.plan is None else [run.plan.event.plan]
-            around = Around(run.principal or Principal(""), await self._tools(records), await self._texts(said))
+            around = Around(run.principal or Principal(""), await self._seen.tools(records), await self._texts(said))
             known = self._gathered[run_id] = packet.Asked(run, records, rules, around, now)
         return known
+
+    async def _read(self, run_id: str) -> Sequence[Record]:
+        records: list[Record] = []
+        while True:
+            found = await self._ledger.read(run_id, len(records), limit=PAGE)
+            records += [record for record, _ in found]
+            if len(found) < PAGE:
+                return records
+            await asyncio.sleep(0)
 
     async def _texts(self, cited: Sequence[Digest]) -> dict[Digest, Mapping[str, Any]]:
         texts = {one: await stored_in(self._ledger, one) for one in cited}
         return {one: text for one, text in texts.items() if text is not None}
-
-    async def _tools(self, records: Sequence[Record]) -> list[Tool]:
-        """The tools as they were last seen: in this run, and else in any other."""
-        found: dict[str, Tool] = {}
-        try:
-            others: Sequence[Record] = await self._ledger.find(VERDICTS, limit=MAX_SEEN)
-        except UnreadableRecord:
-            others = ()  # a damaged record of another run: this one is told without them
-        for record in (*reversed(records), *others):
-            verdict = verdict_of(record)
-            if verdict is None or verdict.upstream is None or verdict.tool in found:
-                continue
-            definition = await stored_in(self._ledger, verdict.definition)
-            if definition is not None:
-                own_name = str(definition.get("name", verdict.tool))
-                found[verdict.tool] = Tool(verdict.tool, verdict.upstream, own_name, definition)
-        return sorted(found.values(), key=lambda one: one.name)
 
     async def _known(
         self, rules: Rules | None, tool: str, upstream: str | None, cited: Digest | None

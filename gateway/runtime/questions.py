@@ -10,7 +10,7 @@ from gateway.kernel import approve as kernel
 from gateway.kernel import asker
 from gateway.model.answer import Shown
 from gateway.model.canonical import Digest, parse
-from gateway.model.events import ApprovalRequested, Who
+from gateway.model.events import Who
 from gateway.model.principal import Principal
 from gateway.model.proposal import Key
 from gateway.model.question import Question
@@ -21,10 +21,8 @@ from gateway.ports import Exhausted, NoSuchRun
 from gateway.runtime import tell
 from gateway.runtime.bells import Bells
 from gateway.runtime.book import Book, Step
+from gateway.runtime.named import run_of
 from gateway.runtime.wire import ANY_DEPTH
-
-MAX_FOUND = 2_000
-"""Questions that are looked through for one, the newest: an agent may ask for what never was."""
 
 
 class Questions:
@@ -51,12 +49,8 @@ class Questions:
         return asker.question(run, rules, found, now, self._book.options.approve_at)
 
     async def _run(self, approval: str, run_id: str | None) -> Run | None:
-        if run_id is not None:
-            return await self._book.fresh_state_of(run_id)
-        for record in await self._book.ledger.find(["approval.requested"], limit=MAX_FOUND):
-            if isinstance(record.event, ApprovalRequested) and record.event.approval == approval:
-                return await self._book.fresh_state_of(record.run)
-        return None
+        asked_in = await run_of(self._book.ledger, approval) if run_id is None else run_id
+        return None if asked_in is None else await self._book.fresh_state_of(asked_in)
 
     async def arguments(self, cited: Digest) -> Mapping[str, Any] | None:
         """The arguments that are stored under that digest; None if they were erased.
@@ -73,6 +67,10 @@ class Questions:
         that.
         """
         return self._bells.hang(question.id, question.told.run, ring)
+
+    def heard_by_others(self, question: Question) -> bool:
+        """Whether somebody in this process waits for its answer."""
+        return self._bells.hung(question.id)
 
     def hold_s(self, question: Question, client: str, *, tells: bool) -> float:
         """How long the call may be kept waiting with a client of that name.

@@ -162,7 +162,7 @@ def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str, ap
         case AttemptState.UNKNOWN | AttemptState.ABANDONED:
             return _said(base | _unknown(attempt, settle_at))
         case AttemptState.UNSENT:
-            reason = f"the upstream `{intent.upstream}` could not be reached; nothing was sent"
+            reason = f"nothing was sent to the upstream `{intent.upstream}`: {attempt.says or 'it is not there'}"
             return _said(base | {"outcome": Outcome.UPSTREAM_UNAVAILABLE, "reason": reason, "retry_after_s": 2.0})
         case AttemptState.REFUTED:
             return _said(base | {"outcome": Outcome.DENIED, "reason": "it was proven that this call did not happen"})

@@ -17,15 +17,28 @@ from gateway.runtime.matters import Matter
 MAX_NAME = 80
 MAX_SENTENCE = 200
 
-_MARKUP = re.compile(r"[<>\[\]`*~|&]|(?<!\w)@|(?<=:)//|(?<=www)\.", re.IGNORECASE)
-"""Tags and Slack's mentions, Markdown, `@everyone`, and what is made a link of."""
+_MARKUP = re.compile(
+    r"[<>\[\]`*~|&@#]"  # tags, Slack's mentions, Markdown, `@everyone`, addresses, channels
+    r"|(?<![a-z0-9_])_+|_+(?![a-z0-9_])"  # emphasis; within a word it is a letter
+    r"|(?<=:)//|(?<=[a-z]):(?=\S)"  # schemes
+    r"|(?<=\w)\.(?=[a-z]{2})",  # hosts
+    re.IGNORECASE,
+)
+"""What chats make a link, a mention or a style of."""
+
+_IN_NAMES = re.compile(r"[<>\[\]`*~|&#]|(?<!\w)@|(?<=:)//|(?<=www)\.", re.IGNORECASE)
+"""The same for names of people, which are addresses of mail as often as not, and come from who knows them."""
 
 
-def quiet(text: str, most: int = MAX_NAME) -> str:
+def quiet(text: str, most: int = MAX_NAME, markup: re.Pattern[str] = _MARKUP) -> str:
     """The text on one line, in which nothing hides, calls or leads elsewhere; or its beginning."""
     shown = spelled_out(" ".join(text.split()))
-    shown = _MARKUP.sub(lambda found: "".join(f"\\u{{{ord(char):x}}}" for char in found[0]), shown)
+    shown = markup.sub(lambda found: "".join(f"\\u{{{ord(char):x}}}" for char in found[0]), shown)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def _person(name: str) -> str:
+    return quiet(name, markup=_IN_NAMES)
 
 
 def message(asked: Matter, notice_id: str, stage: Stage, link: str | None, now: datetime) -> Notice:
@@ -70,7 +83,7 @@ def _lines(asked: Matter, stage: Stage, link: str | None) -> Iterator[tuple[str,
     yield "Why", quiet(asked.reason, MAX_SENTENCE)
     yield "Consequence", quiet(asked.consequence, MAX_SENTENCE)
     yield "Risk", asked.risk
-    yield "Asked by", f"{quiet(asked.principal)} (tenant {quiet(asked.tenant)})" if asked.principal else ""
+    yield "Asked by", f"{_person(asked.principal)} (tenant {_person(asked.tenant)})" if asked.principal else ""
     yield "Run", f"{quiet(asked.run)} (workflow {quiet(asked.workflow)})"
     if stage != "over":
         yield "Answers", _answers(asked)
@@ -122,7 +135,7 @@ def _data(asked: Matter, link: str | None) -> dict[str, Any]:
         "run": asked.run,
         "workflow": asked.workflow,
         "tenant": asked.tenant,
-        "principal": quiet(asked.principal),
+        "principal": _person(asked.principal),
         "tool": None if asked.tool is None else quiet(asked.tool),
         "transition": asked.transition,
         "reason": quiet(asked.reason, MAX_SENTENCE),

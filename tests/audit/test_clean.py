@@ -143,7 +143,7 @@ async def test_a_checkpoint_without_a_signature_after_one_that_has_it_is_nobodys
     await ledger.append(Line("run_9").step())
     other = MemoryLedger(ledger.salt)
     for one in await ledger.log(limit=1000):
-        other._log.append(("", one.body, one.link, one.run, one.seq))
+        other._log.append(("", one.body, one.link, one.run, one.seq, one.place - 1))
     unsigned = await Sealer(other, world.ToldClock(), Sealing()).seal()
     assert unsigned is not None
     assert await ledger.checkpoint(unsigned)

@@ -96,13 +96,13 @@ async def test_the_list_is_by_consequence_and_then_age_and_groups_what_is_alike(
 
 async def test_several_are_answered_at_once_and_each_stands_for_itself(tmp_path: Path) -> None:
     write, first, second = await asked(tmp_path, *PAY)
-    done = await invoke(tmp_path, "approvals", "approve", write, first, "ap_nothing", first, expect=1)
+    done = await invoke(tmp_path, "approvals", "approve", "--yes", write, first, "ap_nothing", first, expect=1)
     assert "no approval `ap_nothing` is in this ledger" in done.output
     assert done.output.count("Approved, for this exact action, once.") == 2
     refused = await invoke(tmp_path, "approvals", "reject", second, expect=1)
     assert refused.output.startswith("counterfoil: ")
     await invoke(tmp_path, "approvals", "reject", second, "-m", "too much")
-    again = await invoke(tmp_path, "approvals", "approve", second, expect=1)
+    again = await invoke(tmp_path, "approvals", "approve", "--yes", second, expect=1)
     assert "rejected by" in again.output
     rows = json.loads((await invoke(tmp_path, "approvals", "list", "--json", "--all")).stdout)
     assert [(row["approval"], row["state"], row["said"]) for row in rows] == [
@@ -116,18 +116,94 @@ async def test_several_are_answered_at_once_and_each_stands_for_itself(tmp_path:
 async def test_a_yes_goes_as_far_as_it_is_said_to_and_policy_offers(tmp_path: Path) -> None:
     write, first, second = await asked(tmp_path, *PAY)
     assert (
-        "for one call only" in (await invoke(tmp_path, "approvals", "approve", write, "--times", "2", expect=1)).output
+        "for one call only"
+        in (await invoke(tmp_path, "approvals", "approve", "--yes", write, "--times", "2", expect=1)).output
     )
-    assert "3 calls at most" in (await invoke(tmp_path, "approvals", "approve", first, "--times", "9", expect=1)).output
-    assert "stand for 600 s" in (await invoke(tmp_path, "approvals", "approve", first, "--for", "1h", expect=1)).output
-    assert "no duration" in (await invoke(tmp_path, "approvals", "approve", first, "--for", "soon", expect=2)).output
+    assert (
+        "3 calls at most"
+        in (await invoke(tmp_path, "approvals", "approve", "--yes", first, "--times", "9", expect=1)).output
+    )
+    assert (
+        "stand for 600 s"
+        in (await invoke(tmp_path, "approvals", "approve", "--yes", first, "--for", "1h", expect=1)).output
+    )
+    assert (
+        "no duration"
+        in (await invoke(tmp_path, "approvals", "approve", "--yes", first, "--for", "soon", expect=2)).output
+    )
     assert (
         "Approved, for 2 calls until "
-        in (await invoke(tmp_path, "approvals", "approve", first, "--times", "2", "--for", "5m")).stdout
+        in (await invoke(tmp_path, "approvals", "approve", "--yes", first, "--times", "2", "--for", "5m")).stdout
     )
     assert (
-        "Approved, for 3 calls until " in (await invoke(tmp_path, "approvals", "approve", second, "--for", "5m")).stdout
+        "Approved, for 3 calls until "
+        in (await invoke(tmp_path, "approvals", "approve", "--yes", second, "--for", "5m")).stdout
     )
+
+
+WIDE = {"times": 50, "for_s": 600.0, "varies": ["to", "n"], "within": ["args.n <= 9000"]}
+
+
+async def test_a_yes_that_goes_further_says_which_arguments_may_be_others_and_within_what(tmp_path: Path) -> None:
+    fields = {"transitions": [{"name": "pay", "tools": ["pay"], "approval": {"reuse": WIDE}}]}
+    first, second = await asked(tmp_path, ("pay", {"n": 2, "to": "a"}), ("pay", {"n": 3, "to": "b"}), **fields)
+    once = (await invoke(tmp_path, "approvals", "approve", "--yes", first)).stdout
+    assert '"n": 2' in once, "the whole action is shown"
+    assert "may differ" not in once
+    wide = (await invoke(tmp_path, "approvals", "approve", "--yes", second, "--times", "9")).stdout
+    before, _, after = wide.partition("Approved, for 9 calls until ")
+    assert "how often: 9 calls in all\n  how long: for 10 minutes from the answer on" in before
+    for said in (before, after):
+        assert "may differ: to, n; any value, and all else as shown\n  only if: args.n <= 9000" in said
+
+
+async def test_nobody_says_yes_where_nobody_can_be_asked_unless_it_is_said_that_it_was_seen(tmp_path: Path) -> None:
+    write, first, second = await asked(tmp_path, *PAY)
+    bare = await invoke(tmp_path, "approvals", "approve", write, expect=2)
+    assert f"nobody can be asked here: look with `counterfoil approvals show {write}`" in bare.output
+    digests = {
+        row["approval"]: row["action"]
+        for row in json.loads((await invoke(tmp_path, "approvals", "list", "--json")).stdout)
+    }
+    other = await invoke(tmp_path, "approvals", "approve", first, "--action", digests[second], expect=1)
+    assert "is about another action than" in other.output
+    several = await invoke(tmp_path, "approvals", "approve", first, second, "--action", digests[first], expect=2)
+    assert "`--action` is about one question" in several.output
+    done = await invoke(tmp_path, "approvals", "approve", first, "--action", digests[first])
+    assert f"{first}: Approved, for this exact action, once." in done.stdout
+    states = [
+        row["state"] for row in json.loads((await invoke(tmp_path, "approvals", "list", "--json", "--all")).stdout)
+    ]
+    assert states == ["awaiting", "approved", "awaiting"]
+
+
+async def test_a_time_beyond_all_calendars_is_refused_in_one_line(tmp_path: Path) -> None:
+    [one] = await asked(tmp_path, ("pay", {"n": 2}))
+    for told, why in (("999999999w", "no duration"), ("31d", "at most 30 days")):
+        refused = await invoke(tmp_path, "approvals", "approve", "--yes", one, "--for", told, expect=2)
+        assert why in refused.output
+        assert "Traceback" not in refused.output
+
+
+@pytest.mark.slow
+def test_a_person_at_a_terminal_is_shown_all_of_it_and_asked(tmp_path: Path) -> None:
+    [one] = asyncio.run(asked(tmp_path, ("write", {"n": 1, "text": "hello"})))
+    for answer, told, status in ((b"\n", f"nothing was recorded about `{one}`", 1), (b"y\n", "Approved, for this", 0)):
+        ours, theirs = pty.openpty()
+        env = {**os.environ, "TERM": "dumb", "COLUMNS": "160"}
+        command = [sys.executable, "-m", "gateway", "approvals", "approve", one, *ledger_of(tmp_path)]
+        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+        os.close(theirs)
+        os.set_blocking(ours, False)
+        try:
+            asyncio.run(_seen(ours, '"text": "hello"', "Approve this exact action, once? [y/N]"))
+            os.write(ours, answer)
+            asyncio.run(_seen(ours, told))
+            assert process.wait(LIMIT_S) == status
+        finally:
+            process.kill()
+            process.wait()
+            os.close(ours)
 
 
 async def test_a_question_goes_back_with_what_is_wanted(tmp_path: Path) -> None:
@@ -142,9 +218,9 @@ async def test_a_question_goes_back_with_what_is_wanted(tmp_path: Path) -> None:
 async def test_the_first_of_two_people_is_told_that_another_must_agree(tmp_path: Path) -> None:
     fields = {"transitions": [{"name": "pay", "tools": ["pay"], "approval": {"quorum": 2}}]}
     [one] = await asked(tmp_path, ("pay", {"n": 2}), **fields)
-    assert "It waits for 1 more person." in (await invoke(tmp_path, "approvals", "approve", one)).stdout
+    assert "It waits for 1 more person." in (await invoke(tmp_path, "approvals", "approve", "--yes", one)).stdout
     assert "awaiting, 1 of 2" in (await invoke(tmp_path, "approvals", "list")).stdout
-    assert "has said yes" in (await invoke(tmp_path, "approvals", "approve", one, expect=1)).output
+    assert "has said yes" in (await invoke(tmp_path, "approvals", "approve", "--yes", one, expect=1)).output
 
 
 async def test_an_unknown_outcome_waits_in_the_same_list_and_is_settled_with_a_typed_answer(tmp_path: Path) -> None:
@@ -204,7 +280,7 @@ async def test_a_script_that_watches_is_told_line_by_line_and_ends_with_ctrl_c(t
             told = [json.loads(await process.stdout.readline())]
             names = await asked(tmp_path, ("pay", {"n": 2}))
             told.append(json.loads(await process.stdout.readline()))
-            await invoke(tmp_path, "approvals", "approve", first)
+            await invoke(tmp_path, "approvals", "approve", "--yes", first)
             told.append(json.loads(await process.stdout.readline()))
             process.send_signal(signal.SIGINT)
             assert (await process.wait(), await process.stdout.read()) == (0, b"")
@@ -248,3 +324,16 @@ async def _seen(terminal: int, *wanted: str) -> str:
             except BlockingIOError:
                 await asyncio.sleep(0.02)
     return seen
+
+
+async def test_a_yes_that_may_still_be_used_is_taken_back(tmp_path: Path) -> None:
+    write, *_ = await asked(tmp_path, *PAY)
+    early = await invoke(tmp_path, "approvals", "revoke", write, expect=1)
+    assert "no yes" in early.output
+    await invoke(tmp_path, "approvals", "approve", "--yes", write)
+    done = await invoke(tmp_path, "approvals", "revoke", write, "-m", "a mistake")
+    assert "Taken back; 0 calls had been made by it." in done.output
+    async with gateway(tmp_path) as it:
+        shown = await it.call("write", {"n": 1})
+        assert shown.refusal is not None
+        assert "took back the yes to this action: a mistake" in shown.refusal.reason

@@ -54,6 +54,7 @@ async def test_people_decide_by_the_api_and_from_their_assistants(effects_server
     config = configured(tmp_path, effects_server)
     named = ("--config", str(config), "--id", "ann", "--role", "finance")
     token = (await run("reviewer", "token", *named))[0].strip()
+    assistants = (await run("reviewer", "token", *named, "--for-assistant"))[0].strip()
     agent = {"Counterfoil-Run": (await run("run", "open", "--config", str(config), "--workflow", "w"))[0].strip()}
     log = tmp_path / "effects.log"
 
@@ -69,17 +70,19 @@ async def test_people_decide_by_the_api_and_from_their_assistants(effects_server
             told: dict[str, Any] = (await post(f"{url}/mcp", "tools/call", call, headers=agent))[1]["result"]
             return told
 
-        headers = {"Authorization": f"Bearer {token}"}
-        async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=LIMIT_S) as program:
+        def holding(shown: str) -> httpx2.AsyncClient:
+            return httpx2.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {shown}"}, timeout=LIMIT_S)
+
+        async with holding(token) as program, holding(assistants) as assistant:
             for amount, decide in ((1, by_the_api), (2, by_an_assistant)):
                 asked = (await transfer(amount))["structuredContent"]["approval"]["id"]
-                await decide(program, url, asked)
+                await decide(program, assistant, asked)
                 assert (await transfer(amount)).get("isError", False) is False
-            opened = await program.post("/console/mcp", json=INITIALIZE, headers=ACCEPT)
+            opened = await assistant.post("/console/mcp", json=INITIALIZE, headers=ACCEPT)
             session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], **ACCEPT}
             async with (
                 program.stream("GET", f"{API}/events") as changes,
-                program.stream("GET", "/console/mcp", headers=session) as listening,
+                assistant.stream("GET", "/console/mcp", headers=session) as listening,
             ):
                 assert (changes.status_code, listening.status_code) == (200, 200)
                 gateway.process.send_signal(signal.SIGTERM)
@@ -121,19 +124,19 @@ def count(figure: Any) -> int:
     return sum(int(point.count) for point in figure.histogram.data_points)
 
 
-async def by_the_api(program: httpx2.AsyncClient, _: str, asked: str) -> None:
+async def by_the_api(program: httpx2.AsyncClient, _: httpx2.AsyncClient, asked: str) -> None:
     shown = await _until_shown(program, asked)
     body = {"action": shown["packet"]["action"], "decision": "approved", "reason": "due", "active_s": 12}
     assert (await program.post(f"{API}/approvals/{asked}/decision", json=body)).status_code == 200
 
 
-async def by_an_assistant(program: httpx2.AsyncClient, url: str, asked: str) -> None:
+async def by_an_assistant(program: httpx2.AsyncClient, assistant: httpx2.AsyncClient, asked: str) -> None:
     shown = await _until_shown(program, asked)
 
     async def elicit(context: Any, params: Any) -> types.ElicitResult:  # noqa: ARG001
         return types.ElicitResult(action="accept", content={"agree": True})
 
-    there = streamable_http_client(f"{url}/console/mcp", http_client=program)
+    there = streamable_http_client(str(assistant.base_url.join("/console/mcp")), http_client=assistant)
     async with Client(there, elicitation_callback=elicit) as client:
         said = await client.call_tool("approve", {"approval": asked, "action": shown["packet"]["action"]})
     assert said.structured_content is not None

@@ -57,7 +57,7 @@ async def test_a_role_that_policy_asks_for_is_stated_and_recorded(tmp_path: Path
     await a_ledger(tmp_path)
     listed, _ = await run("approvals", "list", "--json", *ledger_of(tmp_path))
     handle = json.loads(listed)[0]["approval"]
-    await run("approvals", "approve", handle, "--role", "finance", *ledger_of(tmp_path))
+    await run("approvals", "approve", "--yes", handle, "--role", "finance", *ledger_of(tmp_path))
     shown, _ = await run("show", "run_h", "--json", *ledger_of(tmp_path))
     decided = next(one for one in json.loads(shown) if one["event"]["kind"] == "approval.decided")
     assert decided["event"]["by"]["roles"] == ["finance", "owner"]

@@ -82,6 +82,7 @@ async def test_serve_prints_a_link_and_the_commands_make_more_and_tokens(tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_wrap_lets_its_own_user_in_and_a_console_can_be_switched_off(
     time_server: list[str], tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ async def test_wrap_lets_its_own_user_in_and_a_console_can_be_switched_off(
         (("console", "--url", "http://review.example"), "`http://review.example`: `https://` and a host is wanted"),
         (("console", "--config", "no-such.yaml"), "no-such.yaml"),
         (("reviewer", "token", "--id", "a", "--for", "2y"), "`2y` is no time up to 366d"),
+        (("reviewer", "token", "--id", "a", "--unattended"), "`--unattended` is about `--for-assistant`"),
         (("reviewer", "token", "--id", "a", "--for", "400d"), "`400d` is no time up to 366d"),
     ],
 )

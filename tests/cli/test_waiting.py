@@ -77,7 +77,8 @@ class Till:
             while not (found := await self.asked()):
                 await asyncio.sleep(0.05)
         (approval,) = found
-        await run("approvals", word, approval, *self.ledger, *more)
+        agreed = ("--yes",) if word == "approve" else ()
+        await run("approvals", word, approval, *agreed, *self.ledger, *more)
         return approval
 
 
@@ -126,6 +127,7 @@ async def test_sdk_clients_of_both_eras_wait_and_get_what_a_person_in_another_pr
     assert all("to approve `transfer` (money leaves): counterfoil approvals approve ap_" in one for one in told)
 
 
+@pytest.mark.long
 async def test_a_claude_code_shaped_client_is_kept_waiting_and_its_repeat_gets_the_record(
     effects_server: list[str], tmp_path: Path
 ) -> None:
@@ -178,6 +180,7 @@ async def asked_of(window: Process) -> dict[str, Any]:
                 return message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.long)])
 async def test_the_user_of_an_sdk_client_answers_its_form_where_policy_lets_them(
     era: Literal["auto", "legacy"], effects_server: list[str], tmp_path: Path
@@ -197,6 +200,7 @@ async def test_the_user_of_an_sdk_client_answers_its_form_where_policy_lets_them
     assert ("Tool: transfer" in shown[0], '"to": "ann"' in shown[0], till.paid()) == (True, True, 1)
 
 
+@pytest.mark.long
 async def test_a_client_with_a_limit_gets_the_handle_within_it_and_asks_again(
     effects_server: list[str], tmp_path: Path
 ) -> None:
@@ -258,6 +262,7 @@ async def waits(till: Till) -> str:
     return found[0]
 
 
+@pytest.mark.long
 async def test_who_pipes_a_call_in_and_says_no_more_gets_the_handle_at_once(
     effects_server: list[str], tmp_path: Path
 ) -> None:

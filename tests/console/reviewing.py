@@ -61,11 +61,14 @@ class Reviewing:
     app: ASGIApp
     url: str = URL
 
-    def token(self, who: Reviewer, *, lives_s: float = 3_600.0, unattended: bool = False) -> str:
+    def token(self, who: Reviewer, *, lives_s: float = 3_600.0) -> str:
         """What a program of that reviewer shows."""
-        now = self.it.clock.now()
-        text, _ = credentials.mint(KEYS.tokens, "reviewer", who, now=now, lives_s=lives_s, unattended=unattended)
-        return text
+        return credentials.mint(KEYS.tokens, "reviewer", who, now=self.it.clock.now(), lives_s=lives_s)[0]
+
+    def assistants(self, who: Reviewer, *, lives_s: float = 3_600.0, unattended: bool = False) -> str:
+        """What their assistant shows."""
+        now, key = self.it.clock.now(), KEYS.assistants
+        return credentials.mint(key, "assistant", who, now=now, lives_s=lives_s, unattended=unattended)[0]
 
     def as_(self, who: Reviewer | None) -> httpx2.AsyncClient:
         """A program of that reviewer, in this process."""

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from gateway.model.review import Reviewer
+from gateway.outbound.ledger.memory import MemoryLedger
 from tests import world
-from tests.console.office import ANN, MAIL, answered, decision_of, fill, office, text_of
+from tests.console.office import ANN, MAIL, OPENED, answered, decision_of, fill, office, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -52,9 +53,25 @@ async def test_a_yes_goes_further_only_as_far_as_policy_offers() -> None:
         assert (await visitor.send(f"/approvals/{name}", page, **wider)).status_code == 409
         told = await answered(visitor, name, **{**wider, "times": "3"})
         assert "You approved it" in told
+        said = text_of(told)
+        assert said.count("how often 3 calls in all") == 2, "beside the answer, and where the question stands"
+        assert "may differ order; any value, and all else as shown" in said
         granted = (await at.it.book.state_of("run_1")).approvals[name].granted
         assert granted is not None
         assert granted.times == 3
+
+
+@pytest.mark.parametrize("for_s", ["1e300", "inf", "nan", "-1", "0", str(30 * 86_400 + 1), "soon"])
+async def test_a_time_that_cannot_be_meant_is_refused_and_nothing_is_recorded(for_s: str) -> None:
+    async with office() as at:
+        await fill(at)
+        visitor, name = await at.visitor(), at.asked["pay"]
+        page = await visitor.read(f"/approvals/{name}")
+        assert "how long for 30 minutes from the answer on" in text_of(page)
+        wider = {"decision": "approved", "reuse": "wider", "times": "2", "for_s": for_s}
+        sent = await visitor.send(f"/approvals/{name}", page, **wider)
+        assert (sent.status_code, "at most 30 days" in sent.text) == (400, True)
+        assert await decision_of(at, name) is None
 
 
 async def test_two_reviewers_are_needed_and_the_page_says_who_agreed() -> None:
@@ -243,8 +260,8 @@ async def test_a_yes_that_may_still_be_used_is_taken_back() -> None:
         visitor, name = await at.visitor(), at.asked["pay"]
         said = {"decision": "approved", "reuse": "wider", "times": "3", "for_s": "1800"}
         page = await answered(visitor, name, **said)
-        assert "For 3 calls until" in text_of(page)
-        assert "used 0 times so far" in text_of(page)
+        assert "how often 3 calls in all" in text_of(page)
+        assert "Used 0 times so far" in text_of(page)
         assert "Take the yes back" in page
         unsaid = await visitor.send(f"/approvals/{name}", page, decision="revoked", reason="")
         assert unsaid.status_code == 409
@@ -271,3 +288,51 @@ async def test_whoever_approves_what_is_not_all_shown_is_told_so_beside_the_butt
         assert 'name="read" required' in page
         short = await at.ask("mail", MAIL)
         assert 'name="read"' not in await (await at.visitor()).read(f"/approvals/{short}")
+
+
+async def test_what_is_cut_in_a_list_or_beside_others_cannot_be_ticked_there() -> None:
+    async with office() as at:
+        for number in range(2):
+            await at.ask("pay", {"order": f"A-{number}", "amount": 120})
+        long = await at.ask("pay", {"order": "A-2", "amount": 120, "note": "x" * 300})
+        listed = await at.ask("pay", {"order": "A-3", "amount": list(range(50))})
+        longest = await at.ask("pay", {"order": "A-4", "note": "x" * 20_000})
+        visitor = await at.visitor()
+        inbox = await visitor.read("/?tool=pay")
+        ticked = re.findall(r'name="q" value="(ap_[^"]*)"', inbox)
+        assert len(ticked) == 2
+        assert text_of(inbox).count("cut here: to be answered by itself") == 3
+        assert all(f'href="/console/approvals/{one}"' in inbox for one in (long, listed, longest))
+        page = await visitor.read(f"/together?q={ticked[0]}&q={long}&q={longest}")
+        assert re.findall(r'name="q" value="(ap_[^"]*)"', page) == [ticked[0], long], "shown there to its end"
+        assert "Not all of it is shown here: open it by itself to answer it." in text_of(page)
+        sent = await visitor.send("/together", page, q=[longest], decision="approved")
+        assert "0 of 1 answers were taken" in text_of(
+            await visitor.read(sent.headers["location"].removeprefix("/console"))
+        )
+        assert await decision_of(at, longest) is None
+
+
+async def test_a_page_that_a_browser_fetches_ahead_is_no_look() -> None:
+    async with office() as at:
+        name = await at.ask("mail", MAIL)
+        visitor = await at.visitor()
+        for path in (f"/console/approvals/{name}", f"/console/together?q={name}"):
+            for header in ({"sec-purpose": "prefetch"}, {"purpose": "prefetch"}):
+                assert (await visitor.http.get(path, headers={**OPENED, **header})).status_code == 200
+            assert (await visitor.http.head(path, headers=OPENED)).status_code == 200
+        assert (await at.it.book.state_of("run_1")).approvals[name].seen == ()
+        await visitor.read(f"/approvals/{name}")
+        assert len((await at.it.book.state_of("run_1")).approvals[name].seen) == 1
+
+
+async def test_a_question_that_no_call_can_use_any_more_is_not_answered() -> None:
+    ledger, clock = MemoryLedger(), world.ToldClock()
+    async with office(ledger=ledger, clock=clock, migrate=True) as at:
+        name = await at.ask("mail", MAIL)
+    async with office(ledger=ledger, clock=clock, migrate=True, description="another") as at:
+        await at.it.call("read", {"path": "/"})
+        clock.tell(2)
+        page = await (await at.visitor()).read(f"/approvals/{name}")
+        assert "its policy was replaced; nothing can be answered any more" in text_of(page)
+        assert 'name="decision"' not in page

@@ -321,7 +321,7 @@ async def test_a_stream_says_that_something_changed_and_nothing_of_what() -> Non
                         at.it.clock.tell(1)
                         await asyncio.sleep(0.01)
                     second = await more
-                    assert second["counter"] > first["counter"]
+                    assert second["counter"] != first["counter"]
                     assert set(second) == {"counter"}
                 async with client.stream("GET", f"{API}/events", headers={"Last-Event-ID": "0"}) as again:
                     assert await _event(again.aiter_lines()) == second
@@ -345,3 +345,33 @@ async def test_figures_of_reviews_are_told() -> None:
         assert (told["all"]["asked"], told["all"]["approved"], told["all"]["quick"]) == (1, 1, 1)
         assert told["all"]["waited"]["median_s"] == 60.0
         assert [(one["reviewer"], one["decisions"]) for one in told["reviewers"]] == [("ann", 1)]
+
+
+async def test_a_list_approves_nothing_the_digest_stands_where_the_question_is_in_full() -> None:
+    async with reviewing() as at:
+        names = [await at.ask(number) for number in range(3)]
+        async with at.as_(ANN) as client:
+            rows = (await client.get(f"{API}/approvals")).json()["rows"]
+            assert [row["name"] for row in rows] == names
+            assert all("action" not in row for row in rows)
+            assert not any(digest in json.dumps(rows) for digest in [await at.action_of(one) for one in names])
+            shown = [(await client.get(f"{API}/approvals/{one}")).json()["packet"] for one in names]
+            answers = [{"approval": one["approval"], "action": one["action"], "decision": "approved"} for one in shown]
+            came = (await client.post(f"{API}/decisions", json={"answers": answers})).json()["results"]
+        assert [one["done"]["complete"] for one in came] == [True] * 3
+
+
+async def test_what_nobody_is_shown_is_no_look() -> None:
+    async with reviewing() as at:
+        asked = await at.ask(5)
+
+        async def seen() -> int:
+            return len((await at.it.book.state_of("run_1")).approvals[asked].seen)
+
+        async with at.as_(ANN) as client:
+            assert (await client.head(f"{API}/approvals/{asked}")).status_code == 200
+            for ahead in ({"Sec-Purpose": "prefetch;prerender"}, {"Purpose": "prefetch"}):
+                assert (await client.get(f"{API}/approvals/{asked}", headers=ahead)).status_code == 200
+            assert await seen() == 0
+            await client.get(f"{API}/approvals/{asked}")
+            assert await seen() == 1

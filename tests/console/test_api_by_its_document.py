@@ -41,6 +41,7 @@ def _unknown_references(told: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_a_few_requests_of_every_kind_find_nothing_that_the_document_does_not_promise(tmp_path: Path) -> None:
     await _explored(tmp_path, examples=5, phases="fuzzing,stateful")
 

@@ -7,12 +7,13 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
+from gateway.inbound.console.signing_in import AT_ONCE
 from gateway.outbound.oidc import Flow, OidcSettings, Provider
 from gateway.outbound.oidc.provider import DOWN_S
 from gateway.outbound.system_trust import system_trust
-from tests.console.ground import FOLLOWED, consoles
+from tests.console.ground import FOLLOWED, consoles, standing
 from tests.console.provider import Asked, honest, query_of
-from tests.console.signing import SIGN_IN, SigningMaker, at
+from tests.console.signing import SIGN_IN, Signing, SigningMaker, at
 
 pytestmark = pytest.mark.anyio
 
@@ -83,6 +84,39 @@ async def test_the_way_back_can_be_walked_once(signing: SigningMaker) -> None:
         assert await thief.who() is None
         replayed = await thief.get(back, FOLLOWED, cookie=f"{SIGN_IN}={kept}")
         assert "This sign-in is over" in replayed.text
+
+
+async def test_who_is_nobody_has_nothing_kept_and_the_provider_asked_only_so_often(signing: SigningMaker) -> None:
+    async with signing() as it:
+        said: list[str] = []
+
+        async def once(name: str, until: float) -> bool:
+            said.append(name)
+            return await it.console.access.once(name, until)
+
+        told = standing(
+            it.console.access.once.__self__,  # type: ignore[attr-defined]
+            it.console.clock,
+            oidc=it.console.access.oidc,
+            once=once,
+        )
+        statuses: list[int] = []
+        waits: set[str] = set()
+        for number in range(AT_ONCE + 3):
+            browser = told.browser()
+            gone = await browser.get("/console/login")
+            state = query_of(gone.headers["location"])["state"]
+            back = await browser.get(f"/console/callback?state={state}&code=made-up-{number}", FOLLOWED)
+            statuses.append(back.status_code)
+            waits |= {back.headers.get("retry-after", "")}
+        assert statuses == [401] * AT_ONCE + [429] * 3
+        assert waits == {"", "5"}
+        assert said == []
+        it.console.clock.tell(1)
+        honest_one = Signing(told, it.openid)
+        browser, _ = await honest_one.signed_in()
+        assert (await browser.who() or {})["id"] == "anna"
+        assert len(said) == 1
 
 
 async def test_who_comes_back_must_have_gone_from_the_same_browser(signing: SigningMaker) -> None:

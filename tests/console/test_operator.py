@@ -11,6 +11,7 @@ import pytest
 from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
+from gateway.inbound.console.operator.seats import EACH
 from gateway.inbound.mcp.tokens import mint
 from gateway.model.tool import Silence
 from tests import world
@@ -36,7 +37,7 @@ async def assistant(
         asked.append(params.message)
         return answer(params.message) if callable(answer) else answer or DECLINED
 
-    headers = {"Authorization": f"Bearer {at.token(token.pop('who', ANN), **token)}"}
+    headers = {"Authorization": f"Bearer {at.assistants(token.pop('who', ANN), **token)}"}
     async with httpx2.AsyncClient(headers=headers, timeout=BOUND_S) as http:
         there = streamable_http_client(f"{at.url}/console/mcp", http_client=http)
         with anyio.fail_after(BOUND_S):
@@ -202,7 +203,7 @@ async def test_a_yes_to_what_changed_while_it_was_asked_is_refused(mode: str) ->
             await decided_elsewhere()
             return YES
 
-        headers = {"Authorization": f"Bearer {at.token(ANN)}"}
+        headers = {"Authorization": f"Bearer {at.assistants(ANN)}"}
         async with httpx2.AsyncClient(headers=headers, timeout=BOUND_S) as http:
             there = streamable_http_client(f"{at.url}/console/mcp", http_client=http)
             with anyio.fail_after(BOUND_S):
@@ -264,13 +265,13 @@ async def test_no_agent_and_nobody_without_a_token_comes_in() -> None:
 
 async def test_nobody_goes_on_in_anothers_session() -> None:
     async with served() as at, httpx2.AsyncClient(base_url=at.url) as client:
-        mine = {**ACCEPT, "Authorization": f"Bearer {at.token(ANN)}"}
+        mine = {**ACCEPT, "Authorization": f"Bearer {at.assistants(ANN)}"}
         opened = await client.post("/console/mcp", json=INITIALIZE, headers=mine)
         session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-06-18"}
         listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
         assert (await client.post("/console/mcp", json=listing, headers={**mine, **session})).status_code == 200
         for other in (EVE, elsewhere(ANN, tenant="other"), elsewhere(ANN, id="anna")):
-            theirs = {**ACCEPT, "Authorization": f"Bearer {at.token(other)}", **session}
+            theirs = {**ACCEPT, "Authorization": f"Bearer {at.assistants(other)}", **session}
             assert (await client.post("/console/mcp", json=listing, headers=theirs)).status_code == 404
 
 
@@ -290,7 +291,7 @@ async def test_an_answer_counts_only_from_whom_and_for_what_it_was_asked() -> No
             arguments = {"approval": asked, "action": await at.action_of(asked)}
             params = {"name": "approve", "arguments": arguments, "_meta": META, **more}
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-            headers = {**MODERN, "Authorization": f"Bearer {at.token(who)}"}
+            headers = {**MODERN, "Authorization": f"Bearer {at.assistants(who)}"}
             answer = (await client.post("/console/mcp", json=body, headers=headers)).text
             data = [line[5:] for line in answer.splitlines() if line.startswith("data:")]
             told: dict[str, Any] = json.loads(data[-1] if data else answer)
@@ -310,3 +311,80 @@ async def test_an_answer_counts_only_from_whom_and_for_what_it_was_asked() -> No
         assert (await called(ANN, first, **yes))["result"]["structuredContent"]["recorded"] is True
         again = (await called(ANN, first, **yes))["result"]["structuredContent"]
         assert again["check"] == "decided"
+
+
+async def test_an_assistants_token_and_that_of_a_program_are_each_taken_at_one_door() -> None:
+    """Else an assistant with a shell decides by the API, where its person is not asked."""
+    async with served() as at, httpx2.AsyncClient(base_url=at.url) as client:
+        asked = await at.ask(5)
+        body = {"action": await at.action_of(asked), "decision": "approved"}
+        for unattended in (False, True):
+            assistants = {"Authorization": f"Bearer {at.assistants(ANN, unattended=unattended)}"}
+            path = f"/console/api/v1/approvals/{asked}"
+            for answer in (
+                await client.post(f"{path}/decision", json=body, headers=assistants),
+                await client.get(path, headers=assistants),
+            ):
+                assert problem(answer) == (403, "door")
+                assert "good for `/console/mcp` alone" in answer.json()["detail"]
+            assert (await client.get("/console/", headers=assistants)).status_code == 403
+            assert (await client.post(f"/console/approvals/{asked}", data=body, headers=assistants)).status_code == 403
+        programs = {**ACCEPT, "Authorization": f"Bearer {at.token(ANN)}"}
+        refused = await client.post("/console/mcp", json=INITIALIZE, headers=programs)
+        assert problem(refused) == (403, "door")
+        assert "`counterfoil reviewer token --for-assistant`" in refused.json()["detail"]
+        assert await decision_of(at, asked) is None
+
+
+WIDE: dict[str, Any] = {"times": 50, "for_s": 600.0, "varies": ["to", "amount"], "within": ["args.amount <= 9000"]}
+
+
+@BOTH
+async def test_a_person_is_told_how_far_their_yes_would_go_before_they_say_it(mode: str) -> None:
+    async with served(transitions=[{"name": "pay", "tools": ["pay"], "approval": {"reuse": WIDE}}]) as at:
+        asked = await at.ask(5)
+        action = await at.action_of(asked)
+        async with assistant(at, mode, DECLINED) as (client, seen):
+            await told(client, "approve", approval=asked, action=action)
+            await told(client, "approve", approval=asked, action=action, times=7)
+            await told(client, "approve", approval=asked, action=action, times=None, for_s=60)
+            for for_s in (1e300, 30 * 86_400 + 1, 0):
+                refused = await client.call_tool("approve", {"approval": asked, "action": action, "for_s": for_s})
+                assert refused.is_error, for_s
+        once, few, long = seen
+        assert once.startswith("Approve this call once?\n\nTool:")
+        assert "may differ" not in once
+        assert few.startswith("Approve this call, and others as far as is said below?\n\nHow far your yes goes:\n\n")
+        for line in (
+            "    how often: 7 calls in all",
+            "    how long: for 10 minutes from the answer on",
+            "    may differ: to, amount; any value, and all else as shown",
+            "    only if: args.amount <= 9000",
+        ):
+            assert line in few.split("\n")
+        assert "    how often: 50 calls in all\n    how long: for 1 minute from the answer on" in long
+
+
+async def test_the_oldest_idle_session_of_a_reviewer_gives_way_and_no_other_reviewers() -> None:
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+    async with served() as at, httpx2.AsyncClient(base_url=at.url) as client:
+
+        async def opened(who: Any) -> dict[str, str]:
+            headers = {**ACCEPT, "Authorization": f"Bearer {at.assistants(who)}"}
+            answer = await client.post("/console/mcp", json=INITIALIZE, headers=headers)
+            assert answer.status_code == 200
+            session = answer.headers["mcp-session-id"]
+            return {**headers, "Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-06-18"}
+
+        async def lives(session: dict[str, str]) -> bool:
+            return (await client.post("/console/mcp", json=listing, headers=session)).status_code == 200
+
+        bobs = await opened(BOB)
+        mine = [await opened(ANN) for _ in range(EACH)]
+        assert await lives(mine[0]), "it is used, so that the next one is the oldest"
+        more = [await opened(ANN) for _ in range(EACH - 1)]
+        assert [await lives(one) for one in mine] == [True, *[False] * (EACH - 1)]
+        assert all([await lives(one) for one in (bobs, *more)])
+        assert (await client.delete("/console/mcp", headers=more[0])).status_code < 300
+        again = await opened(ANN)
+        assert all([await lives(one) for one in (mine[0], *more[1:], again)]), "who left has left room"

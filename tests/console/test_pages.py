@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from gateway.inbound.console.pages.inbox import brief
+from gateway.inbound.console.shown.layers import Piece
 from gateway.kernel.registry import pin
 from gateway.model.review import Reviewer
 from tests.console.office import (
@@ -60,11 +61,14 @@ async def test_the_inbox_is_filtered_and_says_how_many_fit() -> None:
 
 def test_a_line_of_the_inbox_begins_with_what_the_tool_must_have_and_says_what_is_left_out() -> None:
     padded = {**{f"a{number:02}": "ok" for number in range(60)}, "amount": 999_999, "to": "x" * 300 + "@evil.example"}
-    line = "".join(one.text for one in brief(padded, ("to", "amount")))
+    told, whole = brief(padded, ("to", "amount"))
+    line = "".join(one.text for one in told)
+    assert not whole
     assert line.startswith("to: xxxx")
     assert "@evil.example · amount: 999999 · a00: ok" in line
     assert re.search(r"… and \d+ more arguments$", line)
-    assert [one.text for one in brief({})] == ["no arguments"]
+    assert brief({}) == ((Piece("no arguments"),), True)
+    assert brief({"amount": 5})[1]
 
 
 async def test_pages_of_the_inbox_follow_one_another_without_a_gap() -> None:

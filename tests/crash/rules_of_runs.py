@@ -11,6 +11,7 @@ from gateway.model.events import (
     ApprovalDecided,
     ApprovalRequested,
     AttemptResent,
+    AttemptUnsent,
     EvidenceRecorded,
     IntentRecorded,
     PhaseMoved,
@@ -121,7 +122,8 @@ def _used(history: History) -> Iterator[tuple[int, str, IntentRecorded]]:
 
 def approvals_are_used_once(history: History) -> Iterator[str]:
     """I12. By one intent, and in its own record."""
-    used = Counter(event.approval for _, _, event in _used(history))
+    unsent = {event.attempt for _, _, event in history.events() if isinstance(event, AttemptUnsent)}
+    used = Counter(event.approval for _, _, event in _used(history) if event.attempt not in unsent)
     yield from (f"approval `{name}` was used {count} times" for name, count in used.items() if count > 1)
     for place, _, event in history.events():
         if not isinstance(event, IntentRecorded) or event.approval is not None or "approval" in event.waived:

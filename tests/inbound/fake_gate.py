@@ -115,6 +115,9 @@ class FakeQuestions:
     def patience_s(self, client: str) -> float:
         raise NotImplementedError(client)
 
+    def heard_by_others(self, question: Question) -> bool:
+        raise NotImplementedError(question)
+
     async def answer(self, question: Question, principal: Principal, *, approve: bool, reason: str) -> bool:
         raise NotImplementedError(question, principal, approve, reason)
 

@@ -247,7 +247,7 @@ async def test_a_call_that_waited_is_answered_from_the_record_of_the_equal_one_t
         assert it.sent == [{"text": "a"}]
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [100, pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.long])])
 async def test_many_calls_that_wait_cost_a_timer_each_and_one_look_for_all(count: int) -> None:
     async with desk(**LONG) as it:
         looks = 0

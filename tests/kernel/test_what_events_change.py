@@ -230,11 +230,11 @@ RESUMED = AttemptResumed(**VERDICT, attempt="run_1.2", round=ASKED, said=ACTION)
 
 
 def test_what_did_not_happen_is_given_back_and_its_key_is_free() -> None:
-    for before, event, state in (
-        (sent(), AttemptUnsent(attempt="run_1.2", reason="t"), AttemptState.UNSENT),
-        (sent(UNKNOWN), REFUTED, AttemptState.REFUTED),
+    for before, event, became in (
+        (sent(), AttemptUnsent(attempt="run_1.2", reason="t"), {"state": AttemptState.UNSENT, "says": "t"}),
+        (sent(UNKNOWN), REFUTED, {"state": AttemptState.REFUTED}),
     ):
-        assert of_attempt(before, event) == {"state": state}
+        assert of_attempt(before, event) == became
         told = changed(before, event)
         assert (told["spent"], told["keys"], told["unsettled"]) == (Charge(), {}, {})
         assert told["wrote"] == {"write": (2, before.version + 1)}

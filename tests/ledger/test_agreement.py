@@ -110,6 +110,7 @@ async def shown(ledger: Ledger) -> object:
     return (
         [await ledger.read(name, after) for name in RUNS for after in (0, 1)],
         [await ledger.find(kinds, limit=4) for kinds in (["run.opened", "approval.requested"], ["outcome.delivered"])],
+        [await ledger.find(["run.opened", "small"], before=(name, seq)) for name in RUNS for seq in (0, 1, 2)],
         await ledger.levels(ACCOUNTS),
         await ledger.accounts(limit=9),
         await ledger.tracked(),

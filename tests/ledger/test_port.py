@@ -218,25 +218,6 @@ async def test_a_payload_may_have_sixteen_mebibytes(ledger: Ledger) -> None:
     assert await ledger.payload(cited) == large
 
 
-async def test_records_are_found_newest_first_over_all_runs(ledger: Ledger) -> None:
-    one, two = Line("run_1"), Line("run_2")
-    steps = [one.step(opened("1")), two.step(opened("2")), one.step(small(), asked("a")), two.step(asked("b"), small())]
-    for step in steps:
-        await ledger.append(step)
-    written = [record for step in steps for record in step.records]
-    for kinds in (
-        ["run.opened"],
-        ["approval.requested", "run.opened"],
-        ["outcome.delivered"],
-        ["outcome.delivered", "approval.requested", "outcome.delivered"],
-        ["run.stopped", "approval.decided"],
-        [],
-    ):
-        expected = [record for record in reversed(written) if record.event.kind in kinds]
-        assert await ledger.find(kinds) == expected
-        assert await ledger.find(kinds, limit=1) == expected[:1]
-
-
 async def test_what_is_unsettled_is_listed_oldest_first_and_keeps_its_age(ledger: Ledger) -> None:
     line = Line("run_1")
     await ledger.append(line.tracking(attempt("att_b"), attempt("att_a"), attempt("att_c")))
@@ -365,6 +346,7 @@ async def test_a_closed_ledger_is_unavailable_and_may_be_closed_again(ledger: Le
     await ledger.close()
     for call in (
         *(ledger.append(Line("run_2").step()), ledger.read("run_1"), ledger.find(["run.opened"])),
+        ledger.named(["a"]),
         ledger.payload(CITED),
         ledger.tracked(),
         ledger.claim(attempt("att_1"), "gw_1", T0),

@@ -265,7 +265,11 @@ QUERIES: dict[str, list[Any]] = {
     "read": ["run_1", 0, 64],
     "store": [b""],
     "find_rare": [["run.opened"], 5],
+    "find_rare_before": [["run.opened"], 5, 9],
     "find": [["outcome.delivered"], 5],
+    "find_before": [["outcome.delivered"], 5, 9],
+    "place": ["run_1", 1],
+    "named": [["ap_1", "ap_2"]],
     "payload": ["c1:a"],
     "levels_of": [["a"]],
     "accounts": ["a", "calls", 5],
@@ -291,6 +295,7 @@ async def test_no_query_of_a_call_reads_more_than_its_rows(postgres_url: str, na
         plan = [row[0] for row in await connection.fetch(f"EXPLAIN {getattr(sql, query)}", *values)]
         assert [line for line in plan if "Seq Scan" in line] == [], query
         assert not [line for line in plan if "Sort" in line and query in {"read", "log", "links", "find"}], query
+        assert query != "named" or any("event_named" in line for line in plan), plan
     await ledger.close()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.outbound.ledger import said, schema, sqlite
+from gateway.outbound.ledger import said, schema, sqlite, sqlite_asked
 from tests.ledger.faulty import locked
 
 NEXT_VERSION = (*schema.MIGRATIONS, ("ALTER TABLE attempt ADD COLUMN note TEXT", "CREATE TABLE extra (x) STRICT"))
@@ -89,7 +89,7 @@ def test_of_two_that_migrate_the_second_finds_it_done(db: sqlite3.Connection, pa
         (sqlite._UNTRACK, 1),
         (sqlite._CLAIM, 6),
         (sqlite._RENEW, 3),
-        (sqlite._tracked_in(2), 2),
+        (sqlite_asked.tracked_in(2), 2),
         (sqlite._LOG, 2),
         (sqlite._LINKS, 2),
         (sqlite._CLOSED, 0),
@@ -99,15 +99,16 @@ def test_of_two_that_migrate_the_second_finds_it_done(db: sqlite3.Connection, pa
         (sqlite._TOUCH, 1),
         (sqlite._UNERASE, 1),
         (sqlite._STANDING, 2),
-        (sqlite._levels(3), 3),
+        (sqlite_asked.levels_of(3), 3),
         (sqlite._CHANGE_LEVEL, 3),
         (sqlite._CHANGE_ACCOUNT, 4),
         (sqlite._FORGET, 2),
         (said.SAY, 2),
         (said.SAID, 1),
         (said.UNSAY, 2),
-        (sqlite._find(["run.opened"], 10)[0], 3),
-        (sqlite._find(sorted(schema.RARE), 10)[0], 7),
+        (sqlite_asked.found(["run.opened"], 10)[0], 5),
+        (sqlite_asked.found(sorted(schema.RARE), 10)[0], 4 + len(schema.RARE)),
+        (sqlite_asked.named_as(3), 3),
     ],
 )
 def test_no_query_of_a_call_reads_more_than_its_rows(db: sqlite3.Connection, sql: str, values: int) -> None:

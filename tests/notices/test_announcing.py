@@ -229,7 +229,7 @@ async def test_no_name_can_call_people_or_lead_them_elsewhere() -> None:
         await it.house.call(name)
         await it.look()
         assert hook.got[0].data["tool"] == snapshot(
-            "pay\\u{3c}!channel\\u{3e} \\u{40}everyone https:\\u{2f}\\u{2f}evil.example \\u{202e}p…"
+            "pay\\u{3c}!channel\\u{3e} \\u{40}everyone https\\u{3a}\\u{2f}\\u{2f}evil\\u{2e}example…"
         )
 
 

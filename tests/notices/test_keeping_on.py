@@ -33,10 +33,12 @@ class Failing(MemoryLedger):
             raise LedgerUnavailable("it is away")
         return await super().closed()
 
-    async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
+    async def find(
+        self, kinds: Sequence[str], *, limit: int = 1000, before: tuple[str, int] | None = None
+    ) -> Sequence[Record]:
         if self.damaged:
             raise DamagedRecord("record `x` is not what was written")
-        return await super().find(kinds, limit=limit)
+        return await super().find(kinds, limit=limit, before=before)
 
     async def read(self, run: str, after: int = 0, *, limit: int | None = None) -> Sequence[tuple[Record, bytes]]:
         if run == self.damaged:

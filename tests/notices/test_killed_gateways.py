@@ -14,7 +14,7 @@ from gateway.outbound.ledger import open_sqlite
 from tests.cli.agents import LIMIT_S, Process, counterfoil
 from tests.notices.receiver import OK, SECRET, Receiver, receiving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.long]
 
 POLICY = {
     "workflow": "bank",
@@ -63,7 +63,6 @@ async def sent(folder: Path) -> list[NoticeSent]:
         await ledger.close()
 
 
-@pytest.mark.long
 async def test_a_gateway_killed_between_sending_and_recording_sends_again_under_the_same_id(
     effects_server: list[str], tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ async def test_a_test_message_says_what_came_of_it_channel_by_channel(tmp_path: 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_one_channel_alone_is_tried(tmp_path: Path) -> None:
     async with receiving() as hook:
         one = {"name": "hook", "webhook": hook.url, "secret": SECRET}
@@ -44,6 +45,7 @@ async def test_one_channel_alone_is_tried(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_a_channel_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
     _, err = await run("notify", "test", "x", *config(tmp_path, {"name": "team", "apprise": "json://x"}), expect=2)
     assert err == "counterfoil: no channel is named `x`; there are: `team`\n"

@@ -12,7 +12,7 @@ from tests.cli.agents import LIMIT_S, counterfoil, post
 from tests.notices.receiver import OK, SECRET, receiving, says
 from tests.notices.test_killed_gateways import POLICY, until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.long]
 
 
 async def undelivered(session: aiohttp.ClientSession, url: str, count: int) -> dict[str, Any]:

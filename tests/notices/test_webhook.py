@@ -14,6 +14,8 @@ from tests.notices.receiver import SECRET, Script, hangs, receiving, resets, say
 
 pytestmark = pytest.mark.anyio
 
+NEVER = "Fri, 31 Dec 99999999999999999999 23:59:59 GMT"
+
 TOLD = Notice("run_1#4:ops", "approval.asked", "Approval wanted: pay", "Tool: pay\nWhy: €", {"risk": "high"})
 
 
@@ -54,6 +56,7 @@ def test_the_signature_is_that_of_the_specifications_example() -> None:
         (says("500 Internal Server Error"), NotTaken("it answered 500, which is no 2xx")),
         (says("503 Busy", "Retry-After: 120"), NotTaken("it answered 503, which is no 2xx", 120.0)),
         (says("429 Slow", "Retry-After: soon"), NotTaken("it answered 429, which is no 2xx")),
+        (says("429 Slow", f"Retry-After: {NEVER}"), NotTaken("it answered 429, which is no 2xx")),
         (says("410 Gone"), NotTaken("it answered 410: it wants no more messages", never=True)),
         (
             says("307 Elsewhere", "Location: http://127.0.0.1:1/"),

@@ -128,11 +128,11 @@ Look: counterfoil packet run_1\
     ("text", "shown"),
     [
         ("bank__pay", "bank__pay"),
-        ("ann@acme.example", "ann@acme.example"),
+        ("ann@acme.example", r"ann\u{40}acme\u{2e}example"),
         ("@everyone", r"\u{40}everyone"),
         ("<!here> <@U1>", r"\u{3c}!here\u{3e} \u{3c}\u{40}U1\u{3e}"),
-        ("[pay](http://x.example)", r"\u{5b}pay\u{5d}(http:\u{2f}\u{2f}x.example)"),
-        ("www.evil.example", r"www\u{2e}evil.example"),
+        ("[pay](http://x.example)", r"\u{5b}pay\u{5d}(http\u{3a}\u{2f}\u{2f}x\u{2e}example)"),
+        ("www.evil.example", r"www\u{2e}evil\u{2e}example"),
         ("a\nb\tc", "a b c"),
         ("x\u202ey\u200b", r"x\u{202e}y\u{200b}"),
         ("`*~|&", r"\u{60}\u{2a}\u{7e}\u{7c}\u{26}"),
@@ -150,3 +150,26 @@ def test_no_text_has_markup_or_a_second_line(text: str) -> None:
     assert shown.isprintable()
     assert not set("<>[]`*~|&") & set(shown)
     assert "://" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "evil.com/pay",
+        "bit.ly/3xYz",
+        "ann@evil.com",
+        "mailto:ann@evil",
+        "tel:+4912345",
+        "_urgent_",
+        "__ok__",
+        "#incident",
+    ],
+)
+def test_a_chat_makes_no_link_and_no_style_of_a_name(text: str) -> None:
+    assert not set("@#") & set(quiet(text))
+    assert quiet(text) != text
+
+
+def test_a_plain_name_stays_as_it_is() -> None:
+    for text in ("github__create_pull_request", "write_file", "money leaves the house, at 10:30."):
+        assert quiet(text) == text

@@ -51,7 +51,7 @@ class Agent:
     async def agree(self) -> None:
         """The person says yes to what was asked last."""
         approval = str(self.answer["approval"]["id"])
-        await anyio.run_process([COUNTERFOIL, "approvals", "approve", approval, "--ledger", self._ledger])
+        await anyio.run_process([COUNTERFOIL, "approvals", "approve", "--yes", approval, "--ledger", self._ledger])
 
 
 @asynccontextmanager

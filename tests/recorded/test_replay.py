@@ -87,7 +87,7 @@ async def agreed(file: Path) -> None:
     for _ in range(400):
         await asyncio.sleep(0.1)
         if file.exists() and (asked := await questions(file)):
-            await run("approvals", "approve", asked[0], "--ledger", f"sqlite:///{file}")
+            await run("approvals", "approve", "--yes", asked[0], "--ledger", f"sqlite:///{file}")
             return
     raise AssertionError("nobody was asked")
 

@@ -98,6 +98,13 @@ class Access:
         """
         return self._valid(self.keys.tokens, "reviewer", text)
 
+    def assistant(self, text: str) -> Credential:
+        """What the token of a reviewer's assistant says.
+
+        Raises: BadCredential.
+        """
+        return self._valid(self.keys.assistants, "assistant", text)
+
     def _valid(self, key: bytes, use: credentials.Use, text: str) -> Credential:
         found = credentials.verify(key, use, text, now=self.now())
         if found.id in self.revoked:

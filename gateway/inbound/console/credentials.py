@@ -1,4 +1,5 @@
-"""What a reviewer shows at the door: a link for one use, or a token for programs. Both signed by this gateway.
+"""What a reviewer shows at the door: a link for one use, a token for programs, or one for an assistant. All are signed
+by this gateway.
 
 One algorithm, one audience, one type and one key for each; nothing in a token chooses how it is checked [RFC 8725].
 """
@@ -12,8 +13,9 @@ import jwt
 
 from gateway.model.review import Reviewer
 
-Use: TypeAlias = Literal["console", "reviewer"]
-"""`console`: a link, which is exchanged for a session once. `reviewer`: a token, which is shown with each request."""
+Use: TypeAlias = Literal["console", "reviewer", "assistant"]
+"""`console`: a link, which is exchanged for a session once. `reviewer`: a token, which a program shows with each
+request. `assistant`: one for the operators' MCP server alone, where the person is asked; no other door takes it."""
 
 ALGORITHM = "HS256"
 MAX_CHARS = 4096
@@ -85,7 +87,7 @@ def _reviewer(claims: dict[str, Any], use: Use) -> Reviewer | None:
         tenant=names[0],
         id=names[1],
         roles=frozenset(roles),
-        via="token" if use == "reviewer" else by_link,
+        via=by_link if use == "console" else "token",
         everywhere=flags[0],
         approval=approval,
     )

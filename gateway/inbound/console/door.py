@@ -4,7 +4,7 @@ What an agent holds (a run token, the id of an MCP session) opens nothing here, 
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,10 +16,10 @@ from gateway.inbound.console.access import Access
 from gateway.inbound.console.api.problems import NOT_THERE
 from gateway.inbound.console.bodies import field_of, read_body, replayed
 from gateway.inbound.console.cookies import Cookie, cookie
-from gateway.inbound.console.credentials import BadCredential
+from gateway.inbound.console.credentials import BadCredential, Credential
 from gateway.inbound.console.fetched import SAFE, check_host, check_own_page, check_sender
 from gateway.inbound.console.headers import guarded
-from gateway.inbound.console.paths import OPEN, ROOT
+from gateway.inbound.console.paths import ASSISTANTS, OPEN, ROOT
 from gateway.inbound.console.refusals import Refusal, Words, is_for_programs, ledger_gone, problem_at
 from gateway.inbound.console.sessions import Session
 from gateway.inbound.console.visitor import STANDS, VISITOR, Visitor
@@ -37,6 +37,10 @@ HOW_IN = (
     "ask for a link: `counterfoil console` on the gateway's machine prints one; "
     "programs show a token from `counterfoil reviewer token`"
 )
+FOR_PROGRAMS = "this token is for programs, and decides without asking anybody"
+FOR_ASSISTANTS = "this token is an assistant's, and good for `/console/mcp` alone"
+HOW_ASSISTANTS = "give the assistant one from `counterfoil reviewer token --for-assistant`"
+HOW_PROGRAMS = "its person decides in the console, or with a token of their own from `counterfoil reviewer token`"
 _BEARER = "bearer "
 
 
@@ -79,7 +83,7 @@ class Door:
         check_sender(scope["method"], headers, self._access.url)
         _check_no_agent(headers)
         opens = scope["path"].removeprefix(ROOT) in OPEN
-        visitor = None if opens else await self._visitor(headers, Headers(scope=scope))
+        visitor = None if opens else await self._visitor(scope["path"], headers, Headers(scope=scope))
         if scope["method"] not in SAFE:
             body = await read_body(receive)
             receive = replayed(body, receive)
@@ -89,30 +93,36 @@ class Door:
         if not scope["path"].isprintable():  # routes do not match a path with line breaks, so none would answer
             raise Refusal(404, NOT_THERE)
         scope[VISITOR] = visitor
-        scope[STANDS] = partial(self._stands, headers, Headers(scope=scope))
+        scope[STANDS] = partial(self._stands, scope["path"], headers, Headers(scope=scope))
         return self._renewed(visitor.session, scope["method"], headers), receive
 
     # --- who is it? -------------------------------------------------------------------------------------------------
 
-    async def _visitor(self, headers: Mapping[str, str], raw: Headers) -> Visitor:
+    async def _visitor(self, path: str, headers: Mapping[str, str], raw: Headers) -> Visitor:
         shown = headers.get("authorization")
         if shown is not None:
-            return self._by_token(_bearer(shown))
+            return self._by_token(path, _bearer(shown))
         return await self._by_cookie(raw)
 
-    async def _stands(self, headers: Mapping[str, str], raw: Headers) -> bool:
+    async def _stands(self, path: str, headers: Mapping[str, str], raw: Headers) -> bool:
         """Whether whoever was let in still would be: nobody has signed out, and nothing was revoked or is over."""
         try:
-            await self._visitor(headers, raw)
+            await self._visitor(path, headers, raw)
         except Refusal:
             return False
         return True
 
-    def _by_token(self, text: str) -> Visitor:
+    def _by_token(self, path: str, text: str) -> Visitor:
+        """One is for programs, which decide by themselves; the other for an assistant, whose person is asked."""
+        access, asks = self._access, path.removeprefix(ROOT) == ASSISTANTS
         try:
-            shown = self._access.token(text)
+            shown = access.assistant(text) if asks else access.token(text)
             return Visitor(shown.reviewer, unattended=shown.unattended)
         except BadCredential as error:
+            if asks and _is_valid(access.token, text):
+                raise Refusal(403, FOR_PROGRAMS, HOW_ASSISTANTS) from None
+            if not asks and _is_valid(access.assistant, text):
+                raise Refusal(403, FOR_ASSISTANTS, HOW_PROGRAMS) from None
             raise _unknown(str(error)) from None
 
     async def _by_cookie(self, raw: Headers) -> Visitor:
@@ -172,6 +182,13 @@ def _check_no_agent(headers: Mapping[str, str]) -> None:
     session = "mcp-session-id" in headers and shown is None
     if session or RUN_HEADER.lower() in headers or type_of(_bearer(shown or "")) == RUN_TOKEN:
         raise Refusal(403, AGENTS, HOW_IN)
+
+
+def _is_valid(read: Callable[[str], Credential], text: str) -> bool:
+    try:
+        return bool(read(text))
+    except BadCredential:
+        return False
 
 
 def _bearer(shown: str) -> str:

@@ -15,9 +15,10 @@ from gateway.inbound.console.cookies import cookie
 from gateway.inbound.console.credentials import BadCredential, Credential
 from gateway.inbound.console.door import ended
 from gateway.inbound.console.letting_in import let_in
+from gateway.inbound.console.pace import Pace
 from gateway.inbound.console.paths import CALLBACK, ENTER, LEAVE, LOGIN, ROOT, STYLE, question
 from gateway.inbound.console.refusals import Refusal, Words, ledger_gone, page
-from gateway.inbound.console.signing_in import back, gone
+from gateway.inbound.console.signing_in import AT_ONCE, PER_S, back, gone
 from gateway.inbound.console.visitor import visitor_of
 from gateway.ports import LedgerUnavailable
 
@@ -49,7 +50,7 @@ def door_routes(access: Access, words: Words, style: str) -> list[Route]:
     if access.oidc is not None:
         routes += [
             ("GET", LOGIN, partial(gone, access, access.oidc)),
-            ("GET", CALLBACK, partial(back, access, access.oidc)),
+            ("GET", CALLBACK, partial(back, access, access.oidc, Pace(access.now, at_once=AT_ONCE, per_s=PER_S))),
         ]
     return [Route(path, _answered(making, words), methods=[method]) for method, path, making in routes]
 

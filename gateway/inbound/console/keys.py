@@ -18,6 +18,8 @@ class Keys:
 
     links: bytes = field(repr=False)
     tokens: bytes = field(repr=False)
+    assistants: bytes = field(repr=False)
+    """Of the tokens that a reviewer's assistant shows."""
     sessions: bytes = field(repr=False)
     rounds: bytes = field(repr=False)
     """Of what an assistant's client sends back once its person has answered."""
@@ -25,7 +27,7 @@ class Keys:
     @classmethod
     def of(cls, run_key: bytes) -> "Keys":
         """Those that belong to this key for run tokens."""
-        return cls(*(_derived(run_key, use) for use in ("links", "tokens", "sessions", "rounds")))
+        return cls(*(_derived(run_key, use) for use in ("links", "tokens", "assistants", "sessions", "rounds")))
 
 
 def _derived(run_key: bytes, use: str) -> bytes:

@@ -6,6 +6,8 @@ LEAVE = "/leave"
 LOGIN = "/login"
 CALLBACK = "/callback"
 STYLE = "/door.css"
+ASSISTANTS = "/mcp"
+"""The operators' MCP server, for a reviewer's own assistant."""
 
 OPEN = frozenset({ENTER, LOGIN, CALLBACK, STYLE})
 """All that can be asked for without being anybody."""

@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from gateway.inbound.console.api.problems import answer_of, problem_of
-from gateway.inbound.console.paths import LOGIN, ROOT, STYLE
+from gateway.inbound.console.paths import ASSISTANTS, LOGIN, ROOT, STYLE
 
 
 class Refusal(Exception):
@@ -52,7 +52,7 @@ class Words:
 
 def is_for_programs(path: str) -> bool:
     """Whether no person reads what is said there."""
-    return path.startswith((f"{ROOT}/api/", f"{ROOT}/mcp"))
+    return path.startswith((f"{ROOT}/api/", f"{ROOT}{ASSISTANTS}"))
 
 
 def problem_at(refusal: Refusal) -> Response:

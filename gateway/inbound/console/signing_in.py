@@ -1,5 +1,6 @@
 """Signing in at an OpenID provider: away, and back. What the browser carries meanwhile is sealed, and good for once."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from gateway.inbound.console.access import Access
 from gateway.inbound.console.cookies import Cookie, cookie
 from gateway.inbound.console.letting_in import let_in
+from gateway.inbound.console.pace import Pace
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.refusals import Refusal
 from gateway.inbound.console.sessions import BrokenCookie, Sealed
@@ -17,8 +19,12 @@ from gateway.outbound.oidc import Away, Flow, NotLetIn, Person, Unreachable, per
 
 AWAY_S = 10 * 60.0
 """How long somebody may take to sign in there."""
+AT_ONCE, PER_S = 30, 5.0
+"""How many who come back the provider is asked about: who is nobody yet does not have us ask it without end."""
 
 _AGAIN = "sign in again"
+_OVER = "this sign-in is over"
+_LATER = {"retry-after": "5"}
 
 
 class _Gone(NamedTuple):
@@ -43,10 +49,10 @@ async def gone(access: Access, flow: Flow, request: Request) -> Response:
     return answer
 
 
-async def back(access: Access, flow: Flow, request: Request) -> Response:
+async def back(access: Access, flow: Flow, pace: Pace, request: Request) -> Response:
     """The browser comes back, with what the provider says of its owner."""
     went = _went(access, request)
-    person = await _person(access, flow, went, request)
+    person = await _person(access, flow, pace, went, request)
     answer = let_in(
         access, Reviewer(tenant=person.tenant, id=person.id, roles=person.roles, via="oidc"), went.to, link=None
     )
@@ -54,25 +60,34 @@ async def back(access: Access, flow: Flow, request: Request) -> Response:
     return answer
 
 
-async def _person(access: Access, flow: Flow, went: _Gone, request: Request) -> Person:
-    said = dict(request.query_params)
+async def _person(access: Access, flow: Flow, pace: Pace, went: _Gone, request: Request) -> Person:
     try:
-        flow.check(went.away, said)
-        await _use_up(access, went)
-        return person_of(await flow.claims(went.away, said, access.now()), flow.provider.told)
+        return await _vouched_for(access, flow, pace, went, dict(request.query_params))
     except NotLetIn as error:
         raise Refusal(401, str(error), _AGAIN) from None
     except Unreachable as error:
         raise Refusal(502, str(error), _AGAIN) from None
 
 
-async def _use_up(access: Access, went: _Gone) -> None:
-    """The state, and with it the nonce, is good for nothing from here on.
+async def _vouched_for(access: Access, flow: Flow, pace: Pace, went: _Gone, said: Mapping[str, str]) -> Person:
+    """Nothing is kept of anybody before the provider has vouched for them; then, once, that they came back.
 
-    Raises: NotLetIn.
+    Raises: NotLetIn, Unreachable, Refusal.
     """
-    if not await access.once(f"console:state:{went.away.state}", went.until):
-        raise NotLetIn("this sign-in is over")
+    flow.check(went.away, said)
+    if await access.said(_name(went)):
+        raise NotLetIn(_OVER)
+    if not pace.lets():
+        raise Refusal(429, "too many people sign in here at once", "try again in a moment", headers=_LATER)
+    person = person_of(await flow.claims(went.away, said, access.now()), flow.provider.told)
+    if not await access.once(_name(went), went.until):
+        raise NotLetIn(_OVER)
+    return person
+
+
+def _name(went: _Gone) -> str:
+    """Said once, when somebody is let in: the state, and with it the nonce, is then good for nothing."""
+    return f"console:state:{went.away.state}"
 
 
 def _went(access: Access, request: Request) -> _Gone:

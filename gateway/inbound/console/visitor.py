@@ -49,6 +49,16 @@ def link_of(request: HTTPConnection) -> str | None:
     return None if session is None else session.link
 
 
+def is_look(request: HTTPConnection) -> bool:
+    """Whether somebody is shown what they ask for: not where only its headers are wanted, or a browser asks ahead."""
+    ahead = "".join(request.headers.get(name, "") for name in _AHEAD).lower()
+    return request.scope["method"] != "HEAD" and "prefetch" not in ahead and "prerender" not in ahead
+
+
+_AHEAD = ("sec-purpose", "purpose", "x-moz")
+"""In which browsers say that nobody has asked for a page yet."""
+
+
 def desk_of(request: HTTPConnection) -> Desk:
     """The desk at which the reviewer decides."""
     desk: Desk = request.app.state.desk

@@ -99,7 +99,7 @@ class Holds:
     ) -> Held:
         """The question as it stands once it waits no more, `asked` is done, the client has left, or the time is up."""
         loop, hold = asyncio.get_running_loop(), Hold()
-        until, telling = loop.time() + within_s, _Telling(caller, question, within_s)
+        until, telling = loop.time() + within_s, _Telling(caller, within_s)
         exchange, withdrawal = asking.exchange, caller.withdrawal
         self._open[hold] = exchange.session
         silent = self._gate.questions.listen(question, hold.ring)
@@ -113,7 +113,7 @@ class Holds:
                 left, there = until - loop.time(), exchange.line.there
                 if over or left <= 0 or (asked is not None and asked.done()) or (there and not question.awaits):
                     return Held(question, there=there and not over)
-                pause = telling.pause_s() if question.awaits else AGAIN_S
+                pause = telling.pause_s(question) if question.awaits else AGAIN_S
                 await hold.rest(min(left, pause))
         finally:
             silent()
@@ -131,20 +131,19 @@ class Holds:
 class _Telling:
     """Tells a client every few seconds who must do what, and where."""
 
-    def __init__(self, caller: LegacyCaller | ModernCaller, question: Question, within_s: float) -> None:
+    def __init__(self, caller: LegacyCaller | ModernCaller, within_s: float) -> None:
         self._caller = caller
-        self._question = question
         self._until = asyncio.get_running_loop().time() + within_s
         self._next = asyncio.get_running_loop().time()
 
-    def pause_s(self) -> float:
+    def pause_s(self, question: Question) -> float:
         """The client was told if it was time for it; how long until it is again."""
         now = asyncio.get_running_loop().time()
         if now >= self._next:
             self._next = now + EVERY_S
             # Seconds that are left, below 0: so the number grows, and stays below whatever the tool tells afterwards.
             progress = min(0.0, round(now - self._until, 3))
-            self._caller.tell("notifications/progress", {"progress": progress, "message": waits_for(self._question)})
+            self._caller.tell("notifications/progress", {"progress": progress, "message": waits_for(question)})
         return self._next - now
 
 

@@ -19,6 +19,7 @@ from gateway.inbound.mcp.asking import Asking
 from gateway.inbound.mcp.callers import LegacyCaller, ModernCaller
 from gateway.inbound.mcp.forms import METHOD, can_ask, form, said
 from gateway.inbound.mcp.holds import Holds
+from gateway.inbound.mcp.lag import Lag
 from gateway.inbound.mcp.ports import Gate
 from gateway.inbound.mcp.seals import Seals
 from gateway.inbound.mcp.tasks import Tasks
@@ -67,7 +68,8 @@ class Ladder:
         result = brought.get(FORM) if isinstance(brought, Mapping) else None
         with suppress(NoSuchRun, LedgerUnavailable):
             question = await self._gate.questions.of(state["approval"], proposal.principal, proposal.run)
-            await self._heed(question, proposal.principal, result, self._seals.now() - state["at"])
+            if can_ask(asking, question):
+                await self._heed(question, proposal.principal, result, self._seals.now() - state["at"])
         shown = await self._gate.call(replace(proposal, waited=True), caller)
         again = await self._question(shown, proposal.principal)
         return shown if again is None else await self._hold(asking, proposal, caller, again, shown)
@@ -95,7 +97,7 @@ class Ladder:
         """The question after its client's own user was asked, unless somebody else was quicker."""
         loop = asyncio.get_running_loop()
         params = form(asking, question)
-        asked_at = loop.time()
+        asked_at, lag = loop.time(), Lag()
         asked = asyncio.ensure_future(caller.ask(METHOD, params))
         try:
             held = await self._holds.keep(asking, caller, question, ASKED_S, asked)
@@ -103,11 +105,14 @@ class Ladder:
                 return held.question
             answer = asked.result()
         finally:
+            lag.end()
             asked.cancel()  # which takes the question away from the client
             await asyncio.wait({asked})
         if not isinstance(answer, ToolResult):
             return held.question
-        return await self._heed(held.question, asking.exchange.principal, answer.result, loop.time() - asked_at)
+        return await self._heed(
+            held.question, asking.exchange.principal, answer.result, loop.time() - asked_at - lag.seconds
+        )
 
     async def _heed(self, question: Question, principal: Principal, result: Any, after_s: float) -> Question:
         """The question after what the client brought, which may say nothing."""

@@ -99,6 +99,10 @@ class Questioning(Protocol):
         """Whether the answer of the asking client's own user is recorded: only where policy takes it."""
         ...
 
+    def heard_by_others(self, question: Question) -> bool:
+        """Whether somebody in this process waits for its answer."""
+        ...
+
     async def withdraw(self, question: Question, principal: Principal, reason: str) -> bool:
         """Whether it is taken back by this, or a yes to it that was not used: not what is over already."""
         ...

@@ -132,6 +132,8 @@ class Tasks:
     async def _withdrawn(self, asking: Asking, state: Mapping[str, Any]) -> str | None:
         """The question is taken back; or the attempt for which it is too late."""
         question = await self._question(asking, state)
+        if self._gate.questions.heard_by_others(question):
+            return None  # an equal call waits for the same answer
         await self._gate.questions.withdraw(question, asking.exchange.principal, "the client cancelled its task")
         return (await self._question(asking, state)).told.attempt
 
@@ -269,7 +271,8 @@ def _waiting(name: str, state: Mapping[str, Any], says: str) -> dict[str, Any]:
 
 def _may_pass(shown: Shown, refused: Refusal) -> bool:
     """Whether the call has merely not begun now, and may when it is asked after next."""
-    return shown.attempt is None and not refused.terminal and refused.retry_after_s is not None
+    begun = shown.attempt is not None and refused.executed is not False
+    return not begun and not refused.terminal and refused.retry_after_s is not None
 
 
 def _kept(meta: Mapping[str, Any]) -> dict[str, Any]:

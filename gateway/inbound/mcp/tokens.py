@@ -14,7 +14,7 @@ from gateway.model.principal import Parent, Principal
 AUDIENCE = "counterfoil"
 TYPE = "counterfoil-run"
 ALGORITHM = "HS256"
-REVIEWERS = frozenset({"counterfoil-console", "counterfoil-reviewer"})
+REVIEWERS = frozenset({"counterfoil-console", "counterfoil-reviewer", "counterfoil-assistant"})
 """Types of what reviewers show, at another door."""
 MIN_KEY_BYTES = 32
 """As long as the digest [RFC 7518, 3.2]."""

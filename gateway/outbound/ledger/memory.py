@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from gateway.model.canonical import Digest
+from gateway.model.events import ApprovalRequested
 from gateway.model.record import Record
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
 from gateway.outbound.ledger.chain import (
@@ -24,8 +25,8 @@ from gateway.outbound.ledger.chain import (
 from gateway.outbound.ledger.said import FORGET, KEPT_S
 from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Stands, Tracked
 
-_Line: TypeAlias = tuple[str, bytes, str, str, int]
-"""What a file would have of a record: its kind, body, link, run and place in the run.
+_Line: TypeAlias = tuple[str, bytes, str, str, int, int]
+"""What a file would have of a record: its kind, body, link, run, place in the run and place in the log, from 0.
 
 A plain tuple of those is not visited by the garbage collector; records are many objects, and it would go through all of
 them again and again.
@@ -45,6 +46,8 @@ class MemoryLedger:
         self._salt = secrets.token_bytes(32) if salt is None else salt
         self._log: list[_Line] = []
         self._runs: dict[str, list[_Line]] = {}
+        self._named: dict[str, _Line] = {}
+        """Questions that were asked, by name."""
         self._payloads: dict[Digest, bytes] = {}
         self._erased: dict[Digest, float] = {}
         self._checkpoints: list[Checkpoint] = []
@@ -74,9 +77,13 @@ class MemoryLedger:
         check_holds(step, self._holder)
         changes = posted(step.postings, self._accounts.get) if step.postings else ()
         # Nothing below can fail: the step is applied whole, or was refused above.
-        lines = [(one.record.event.kind, one.body, one.link, step.run, one.record.seq) for one in made]
-        self._runs.setdefault(step.run, run).extend(lines)
-        self._log.extend(lines)
+        for place, one in enumerate(made, len(self._log)):
+            line = (one.record.event.kind, one.body, one.link, step.run, one.record.seq, place)
+            self._log.append(line)
+            run.append(line)
+            if isinstance(one.record.event, ApprovalRequested):
+                self._named[one.record.event.approval] = line
+        self._runs.setdefault(step.run, run)
         for digest, body in step.payloads.items():
             self._payloads.setdefault(digest, bytes(body))
             self._erased.pop(digest, None)
@@ -97,11 +104,20 @@ class MemoryLedger:
         until = None if limit is None else after + limit
         return [(decoded(body, link), body) for _, body, link, *_ in self._runs.get(run, [])[after:until]]
 
-    async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
+    async def find(
+        self, kinds: Sequence[str], *, limit: int = 1000, before: tuple[str, int] | None = None
+    ) -> Sequence[Record]:
         """As `Ledger.find`."""
         self._check_available()
-        found = (line for line in reversed(self._log) if line[0] in kinds)
+        end = len(self._log) if before is None else self._place(*before)
+        found = (line for line in map(self._log.__getitem__, range(end - 1, -1, -1)) if line[0] in kinds)
         return [decoded(body, link) for _, body, link, *_ in islice(found, limit)]
+
+    async def named(self, names: Collection[str]) -> Sequence[Record]:
+        """As `Ledger.named`."""
+        self._check_available()
+        found = [self._named[name] for name in names if name in self._named]
+        return [decoded(body, link) for _, body, link, *_ in found]
 
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
@@ -179,7 +195,7 @@ class MemoryLedger:
         self._check_available()
         return [
             Logged(place, run, seq, kind, link, body)
-            for place, (kind, body, link, run, seq) in enumerate(self._log[after : after + limit], after + 1)
+            for place, (kind, body, link, run, seq, _) in enumerate(self._log[after : after + limit], after + 1)
         ]
 
     async def strange(self) -> Sequence[str]:
@@ -233,6 +249,11 @@ class MemoryLedger:
     def _check_available(self) -> None:
         if self.trouble is not None:
             raise LedgerUnavailable(self.trouble)
+
+    def _place(self, run: str, seq: int) -> int:
+        """Of that record in the log; before all, if there is none."""
+        lines = self._runs.get(run, ())
+        return lines[seq - 1][-1] if 0 < seq <= len(lines) else 0
 
     def _holder(self, hold: Digest) -> Tracked | None:
         holder = self._holders.get(hold)

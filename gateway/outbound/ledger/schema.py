@@ -9,11 +9,17 @@ from typing import TypeAlias
 APPLICATION_ID = 0x43666F6C
 """`Cfol`, in SQLite's header: the file is a counterfoil ledger [sqlite.org/pragma.html#pragma_application_id]."""
 
-RARE = ("run.opened", "approval.requested", "approval.decided")
+RARE = ("run.opened", "approval.requested", "approval.decided", "approval.withdrawn")
 """Kinds that are looked for over all runs, and few enough to have an index of their own."""
 
-RARE_SQL = "kind IN ('run.opened', 'approval.requested', 'approval.decided')"
+RARE_SQL = "kind IN ('run.opened', 'approval.requested', 'approval.decided', 'approval.withdrawn')"
 """As the partial index has it; a query must repeat it word for word to be served by that index."""
+
+NAME_SQL = "CASE WHEN json_valid(CAST(body AS TEXT)) THEN json_extract(CAST(body AS TEXT), '$.event.approval') END"
+"""The name of a question, out of the record by which it was asked; nothing where that record is damaged."""
+
+NAMED_SQL = "kind = 'approval.requested'"
+"""What has a name to be found by. Both as the index has them, which a query must repeat."""
 
 Migration: TypeAlias = Sequence[str]
 
@@ -29,7 +35,8 @@ MIGRATIONS: Sequence[Migration] = (
             body BLOB NOT NULL,
             UNIQUE (run, seq)
         ) STRICT""",
-        f"CREATE INDEX event_rare ON event (kind, position) WHERE {RARE_SQL}",
+        """CREATE INDEX event_rare ON event (kind, position)
+            WHERE kind IN ('run.opened', 'approval.requested', 'approval.decided')""",
         # Not WITHOUT ROWID: such a table keeps its rows in the key's tree, which megabytes would make deep.
         "CREATE TABLE payload (digest TEXT NOT NULL UNIQUE, body BLOB NOT NULL) STRICT",
         """CREATE TABLE attempt (
@@ -71,6 +78,12 @@ MIGRATIONS: Sequence[Migration] = (
     (
         "CREATE TABLE said (name TEXT PRIMARY KEY, until REAL NOT NULL) STRICT, WITHOUT ROWID",
         "CREATE INDEX said_end ON said (until)",
+    ),
+    (
+        # An index on what the records say, and no table beside them: it can say nothing else than they do.
+        f"CREATE INDEX event_named ON event ({NAME_SQL}) WHERE {NAMED_SQL}",
+        "DROP INDEX event_rare",
+        f"CREATE INDEX event_rare ON event (kind, position) WHERE {RARE_SQL}",
     ),
 )
 

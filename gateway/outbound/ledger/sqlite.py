@@ -35,22 +35,23 @@ from gateway.outbound.ledger.chain import (
 )
 from gateway.outbound.ledger.erasing import erase
 from gateway.outbound.ledger.faults import damaged, unavailable
-from gateway.outbound.ledger.schema import LAYOUT, RARE, RARE_SQL, strange
+from gateway.outbound.ledger.listed import in_slices
+from gateway.outbound.ledger.schema import LAYOUT, strange
+from gateway.outbound.ledger.sqlite_asked import COLUMNS, found, levels_of, marks, named_as, tracked_in
 from gateway.outbound.ledger.writer import Opened, Writer
 from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Occupied, Stands, Tracked
 
 _HEAD = "SELECT seq, link FROM event WHERE run = ? ORDER BY seq DESC LIMIT 1"
 _ADD_EVENT = "INSERT INTO event (run, seq, kind, link, body) VALUES (?, ?, ?, ?, ?)"
 _ADD_PAYLOAD = "INSERT INTO payload (digest, body) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING"
-_COLUMNS = "attempt, run, state, hold, owner, lease_until"
 _TRACK = f"""
-INSERT INTO attempt ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO attempt ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (attempt) DO UPDATE SET
     run = excluded.run, state = excluded.state, hold = excluded.hold,
     owner = excluded.owner, lease_until = excluded.lease_until
 """  # noqa: S608 - our own words, as everywhere on this page
 _UNTRACK = "DELETE FROM attempt WHERE attempt = ?"
-_HOLDER = f"SELECT {_COLUMNS} FROM attempt WHERE hold = ?"  # noqa: S608
+_HOLDER = f"SELECT {COLUMNS} FROM attempt WHERE hold = ?"  # noqa: S608
 _CLAIM = """
 UPDATE attempt SET owner = ?, lease_until = ? WHERE attempt = ? AND owner = ? AND lease_until = ? AND state = ?
 """
@@ -74,7 +75,7 @@ SELECT account, unit, level, until FROM accounts WHERE (account, unit) > (?, ?) 
 
 _READ = "SELECT body, link FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
 _PAYLOAD = "SELECT body FROM payload WHERE digest = ?"
-_TRACKED = f"SELECT {_COLUMNS} FROM attempt ORDER BY position"  # noqa: S608
+_TRACKED = f"SELECT {COLUMNS} FROM attempt ORDER BY position"  # noqa: S608
 _LOG = "SELECT position, run, seq, kind, link, body FROM event WHERE position > ? ORDER BY position LIMIT ?"
 _LINKS = "SELECT position, link FROM event WHERE position > ? ORDER BY position LIMIT ?"
 _CLOSED = "SELECT coalesce(max(position), 0) FROM event"
@@ -86,11 +87,6 @@ _CHECKPOINTS = "SELECT size, place, peaks, at, note FROM checkpoint ORDER BY siz
 _PAYLOADS = "SELECT digest, body FROM payload WHERE digest > ? ORDER BY digest LIMIT ?"
 _TOUCH = "INSERT OR REPLACE INTO meta (key, value) VALUES ('touched', ?)"
 _UNERASE = "DELETE FROM erased WHERE digest = ?"
-_NEWEST_RARE = f"""
-SELECT * FROM (
-    SELECT position, body, link FROM event INDEXED BY event_rare
-    WHERE kind = ? AND {RARE_SQL} ORDER BY position DESC LIMIT ?
-)"""  # noqa: S608
 
 
 async def open_sqlite(
@@ -153,12 +149,21 @@ class SqliteLedger:
         rows = await self._rows(_READ, run, after, -1 if limit is None else limit)
         return [(decoded(body, link), body) for body, link in rows]
 
-    async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
+    async def find(
+        self, kinds: Sequence[str], *, limit: int = 1000, before: tuple[str, int] | None = None
+    ) -> Sequence[Record]:
         """As `Ledger.find`. Kinds of `schema.RARE` have an index; others are looked for from the newest back."""
         if not kinds:
             return []
-        rows = await self._rows(*_find(sorted(set(kinds)), limit))
+        rows = await self._rows(*found(sorted(set(kinds)), limit, before))
         return [decoded(body, link) for body, link in rows]
+
+    async def named(self, names: Collection[str]) -> Sequence[Record]:
+        """As `Ledger.named`."""
+        known = [name for name in names if storable((name,))]
+        if not known:
+            return []
+        return [decoded(body, link) for body, link in await self._rows(named_as(len(known)), *known)]
 
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
@@ -170,7 +175,7 @@ class SqliteLedger:
         """As `Ledger.levels`."""
         if not accounts:
             return {}
-        rows = await self._rows(_levels(len(accounts)), *accounts)
+        rows = await self._rows(levels_of(len(accounts)), *accounts)
         return {(account, unit): level for account, unit, level in rows}
 
     async def accounts(self, after: tuple[str, str] = ("", ""), *, limit: int = 1000) -> Sequence[Stands]:
@@ -179,8 +184,8 @@ class SqliteLedger:
 
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
-        sql = _TRACKED if states is None else _tracked_in(len(states))
-        return [Tracked(*row) for row in await self._rows(sql, *(states or ()))]
+        sql = _TRACKED if states is None else tracked_in(len(states))
+        return await in_slices([*await self._rows(sql, *(states or ()))])
 
     async def claim(self, seen: Tracked, owner: str, lease_until: float) -> bool:
         """As `Ledger.claim`."""
@@ -244,7 +249,7 @@ class SqliteLedger:
 
     async def erased(self, digests: Collection[Digest]) -> Mapping[Digest, float]:
         """As `Ledger.erased`."""
-        sql = f"SELECT digest, at FROM erased WHERE digest IN ({_marks(len(digests))})"  # noqa: S608
+        sql = f"SELECT digest, at FROM erased WHERE digest IN ({marks(len(digests))})"  # noqa: S608
         return {Digest(digest): at for digest, at in await self._rows(sql, *digests)}
 
     async def close(self) -> None:
@@ -374,25 +379,3 @@ def _nothing(_: sqlite3.Connection) -> None:
 def _change(sql: str, values: tuple[Any, ...], db: sqlite3.Connection) -> int:
     """How many rows the statement changed."""
     return db.execute(sql, values).rowcount
-
-
-def _marks(count: int) -> str:
-    return ", ".join("?" * count)
-
-
-def _levels(count: int) -> str:
-    return f"SELECT account, unit, level FROM accounts WHERE account IN ({_marks(count)})"  # noqa: S608
-
-
-def _tracked_in(count: int) -> str:
-    return f"SELECT {_COLUMNS} FROM attempt WHERE state IN ({_marks(count)}) ORDER BY position"  # noqa: S608
-
-
-def _find(kinds: Sequence[str], limit: int) -> tuple[Any, ...]:
-    """The query and its values. Each rare kind gives its own newest, and the newest of those are taken."""
-    if set(kinds) <= set(RARE):
-        each = " UNION ALL ".join([_NEWEST_RARE] * len(kinds))
-        values = [value for kind in kinds for value in (kind, limit)]
-        return f"SELECT body, link FROM ({each}) ORDER BY position DESC LIMIT ?", *values, limit  # noqa: S608
-    sql = f"SELECT body, link FROM event WHERE kind IN ({_marks(len(kinds))}) ORDER BY position DESC LIMIT ?"  # noqa: S608
-    return sql, *kinds, limit

@@ -128,7 +128,7 @@ def _seconds(retry_after: str | None, now: float) -> float | None:
         return float(retry_after)
     try:
         until = parsedate_to_datetime(retry_after)
-    except ValueError:
+    except (ValueError, OverflowError):  # whatever no calendar can hold
         return None
     until = until if until.tzinfo is not None else until.replace(tzinfo=UTC)
     return max(0.0, until.timestamp() - now)

@@ -22,6 +22,7 @@ STATUS: Mapping[str, int] = {
     "reason": 422,
     "reuse": 422,
     "load": 429,
+    "damaged": 503,
 }
 """By the check of a refusal. Every other one is about a question that stands otherwise than it was shown: 409.
 

@@ -21,7 +21,7 @@ from gateway.inbound.console.api.operations import Asked, Lead, Operation, docum
 from gateway.inbound.console.api.problems import Troubled, again_after, answer_of, not_there, problem_of, refusal_of
 from gateway.inbound.console.api.telling import approval_out, row_of_run, waiting_out
 from gateway.inbound.console.paths import ROOT
-from gateway.inbound.console.visitor import link_of, reviewer_of
+from gateway.inbound.console.visitor import is_look, link_of, reviewer_of
 from gateway.model.figures import Reviews
 from gateway.model.packet import Packet
 from gateway.model.review import Answer, Page, Refused, Waiting
@@ -57,7 +57,8 @@ class Api:
     async def question(self, asked: Asked) -> told.QuestionOut:
         """One question; that it was looked at is recorded."""
         packet = await self._packet(asked, "approval")
-        await self.desk.looked(asked.id, asked.by)
+        if is_look(asked.request):
+            await self.desk.looked(asked.id, asked.by)
         return told.QuestionOut(packet=packet, approval=await self._approval(packet, asked.id))
 
     async def decide(self, asked: Asked) -> told.DecidedOut:
@@ -74,7 +75,7 @@ class Api:
         answers: list[Answer] = []
         places: list[int] = []
         for place, one in enumerate(given.answers):
-            if is_name(one.approval) and await self.desk.packet(one.approval, asked.by) is not None:
+            if is_name(one.approval):
                 answers.append(Answer(link=link_of(asked.request), **one.model_dump()))
                 places.append(place)
             else:
@@ -139,7 +140,7 @@ class Api:
         query: told.EventsQuery = asked.query
         last = asked.request.headers.get("last-event-id", "")
         seen = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else query.since  # noqa: PLR2004
-        return self.changes.stream(seen)
+        return self.changes.stream(asked.by, seen)
 
     async def whoami(self, asked: Asked) -> told.WhoOut:
         """Who asks."""
@@ -302,12 +303,13 @@ TABLE: tuple[Operation[Api], ...] = (
         "GET",
         "/events",
         "watch",
-        "A stream that says that something changed, and not what",
+        "A stream that says that what you may see has changed, and not what",
         Api.events,
         None,
         query=told.EventsQuery,
         errors={429: "too many streams are open"},
-        says='Server-sent events of the kind `changed`, whose data is `{"counter": n}`; `Last-Event-ID` is heard.',
+        says='Server-sent events of the kind `changed`, whose data is `{"counter": n}`: a number that is another'
+        " where what you may see is, and counts nothing; `Last-Event-ID` is heard.",
     ),
     Operation("GET", "/whoami", "whoami", "Who this gateway takes you for", Api.whoami, told.WhoOut),
 )

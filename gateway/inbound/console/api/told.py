@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gateway.inbound.console.api.problems import Problem
-from gateway.model.asked import Granted, Offer, Risk, Stage
+from gateway.model.asked import MAX_S, Granted, Offer, Risk, Stage
 from gateway.model.packet import Packet
 from gateway.model.review import Settlement
 
@@ -82,20 +82,20 @@ class EventsQuery(Shape):
     """From where on."""
 
     since: int | None = Field(default=None, ge=0, le=2**53)
-    """The counter that was seen last; without it, from now on."""
+    """The number that was seen last; without it, what it is now is said first."""
 
 
 class DecisionIn(Shape):
     """What a reviewer says about the action that was shown to them."""
 
     action: DigestText
-    """The packet's `action`. A decision about any other is refused."""
-    decision: Literal["approved", "rejected", "returned"]
+    """The packet's `action`, from the question in full: a decision about any other is refused."""
+    decision: Literal["approved", "rejected", "returned", "revoked"]
     reason: Reason = ""
     """Kept for ever, and told to the agent. Of `returned`: which evidence is wanted."""
     times: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(whole)] | None = 1
     """For how many calls the yes is, within what policy offers; null: as many as it offers."""
-    for_s: Annotated[float, Field(gt=0, le=30 * 86_400)] | None = None
+    for_s: Annotated[float, Field(gt=0, le=MAX_S)] | None = None
     """For how long, likewise."""
     active_s: Annotated[float, Field(ge=0, le=86_400)] | None = None
     """How long it was really looked at, where you know it."""
@@ -157,8 +157,6 @@ class WaitingOut(Shape):
     needed: int
     group: str
     """Equal for questions that may be answered together."""
-    action: str | None
-    """The digest of the action that is asked about."""
     reasons: Literal["never", "rejection", "always"]
     """When a reason must be given."""
 

@@ -12,6 +12,7 @@ from gateway.inbound.console.api.told import DigestText, Name, Reason
 from gateway.inbound.console.operator import wording
 from gateway.inbound.console.operator.answers import Recorded, Yes
 from gateway.inbound.console.operator.person import Ctx, Person, Said, recorded, reviewer
+from gateway.model.asked import MAX_S
 from gateway.model.review import Answer, Reviewer, Settlement
 
 DECIDES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -51,7 +52,7 @@ def _add_approving(server: MCPServer, person: Person) -> None:
         times: Annotated[
             int | None, Field(ge=1, le=10_000, description="For how many calls, where policy offers it.")
         ] = 1,
-        for_s: Annotated[float | None, Field(gt=0, description="For how long, likewise.")] = None,
+        for_s: Annotated[float | None, Field(gt=0, le=MAX_S, description="For how long, in seconds, likewise.")] = None,
     ) -> Annotated[CallToolResult, Recorded]:
         """The person agrees to this call. It runs nothing: the agent's next call is judged anew."""
         given = Answer(approval, action, "approved", reason, times, for_s)

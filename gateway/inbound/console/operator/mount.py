@@ -20,14 +20,14 @@ from gateway.inbound.console.api.problems import answer_of, problem_of
 from gateway.inbound.console.operator.deciding import add_deciding
 from gateway.inbound.console.operator.looking import add_looking
 from gateway.inbound.console.operator.person import Person
-from gateway.inbound.console.paths import ROOT
+from gateway.inbound.console.operator.seats import Seats
+from gateway.inbound.console.paths import ASSISTANTS, ROOT
 from gateway.inbound.console.visitor import Visitor, visitor_of
 from gateway.runtime.book import Book
 from gateway.runtime.desk import Desk
 
-UNDER = "/mcp"
-"""Behind `/console`."""
-MAX_SESSIONS = 200
+MAX_SESSIONS = 800
+"""Of all reviewers; each has a share of them."""
 ANSWERS_S = 900.0
 """How long a person may look at a question that their client shows them, in the newer era."""
 
@@ -77,10 +77,10 @@ class Operator:
 
     def routes(self) -> Sequence[BaseRoute]:
         """For the application behind the door."""
-        return [Route(UNDER, self._endpoint(), methods=None)]
+        return [Route(ASSISTANTS, self._endpoint(), methods=None)]
 
     def _endpoint(self) -> Any:
-        manager, closing = self._manager, self._closing
+        seats, closing = Seats(self._manager.handle_request), self._closing
 
         class Endpoint:
             """A class, so that Starlette takes it for an ASGI application."""
@@ -93,7 +93,8 @@ class Operator:
                 elif closing.is_set():
                     await answer_of(problem_of(503, "closing", "this gateway is about to end"))(scope, receive, send)
                 else:
-                    await manager.handle_request({**scope, "user": _user(visitor)}, receive, send)
+                    by = visitor.reviewer
+                    await seats.handle((by.tenant, by.id), {**scope, "user": _user(visitor)}, receive, send)
 
         return Endpoint()
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from gateway.inbound.told.reach import is_beyond_one, reach_asked
 from gateway.model.asked import Offer
 from gateway.model.packet import Packet
 from gateway.model.review import Settlement
@@ -20,8 +21,13 @@ VERBS = {"approved": "Approve", "rejected": "Reject", "returned": "Return for mo
 
 def decision(packet: Packet, verb: str, reason: str, *, times: int | None = 1, for_s: float | None = None) -> str:
     """The question behind a decision about one exact action."""
-    head = f"{verb} this call{_reach(times, for_s) if verb == VERBS['approved'] else ''}?"
-    return "\n\n".join([head, *_action(packet), *_said("Your reason", reason), f"Digest: {packet.action}"])
+    digest = f"Digest: {packet.action}"
+    if verb != VERBS["approved"]:
+        return "\n\n".join([f"{verb} this call?", *_action(packet), *_said("Your reason", reason), digest])
+    wide = is_beyond_one(times, for_s)
+    head = "Approve this call, and others as far as is said below?" if wide else "Approve this call once?"
+    reach = [_how_far(packet, times, for_s)] if wide else []
+    return "\n\n".join([head, *reach, *_action(packet), *_said("Your reason", reason), digest])
 
 
 def settlement(packet: Packet, what: Settlement, reason: str) -> str:
@@ -46,12 +52,9 @@ _SETTLED = {
 }
 
 
-def _reach(times: int | None, for_s: float | None) -> str:
-    """How far the yes goes, where that is not one call."""
-    if times == 1 and for_s is None:
-        return " once"
-    calls = "as often as policy lets it" if times is None else f"up to {times} times"
-    return f" {calls}" if for_s is None else f" {calls}, for {for_s:g} s"
+def _how_far(packet: Packet, times: int | None, for_s: float | None) -> str:
+    lines = (f"{label}: {value}" for label, value in reach_asked(packet, times, for_s))
+    return f"How far your yes goes:\n\n{_block(chr(10).join(lines))}"
 
 
 def reach_offered(offer: Offer | None) -> str:

@@ -12,8 +12,12 @@ from gateway.inbound.console.pages.packets import is_theirs, looked, show, told_
 from gateway.inbound.console.pages.site import Missing, Site, Wrong, fields_of, said
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.visitor import link_of, reviewer_of
+from gateway.inbound.told.reach import TOO_LONG
 from gateway.model.approval import Approval
+from gateway.model.asked import MAX_S
 from gateway.model.review import Answer, Refused, Settlement
+from gateway.ports import UnreadableRecord
+from gateway.runtime.story import CorruptLedger
 
 MAX_ACTIVE_S = 4 * 3_600.0
 """Nobody looks longer at one page; a tab that was left open says nothing."""
@@ -64,7 +68,7 @@ def _answer(site: Site, request: Request, name: str, fields: Mapping[str, list[s
         decision=decision,
         reason=said(fields, "reason"),
         times=_whole(said(fields, "times")) if wide else 1,
-        for_s=_float(said(fields, "for_s")) if wide else None,
+        for_s=_spell(said(fields, "for_s")) if wide else None,
         active_s=_active_s(site, fields),
         link=None if decision == "revoked" else link_of(request),  # one link gives one answer, and may take it back
     )
@@ -84,6 +88,15 @@ def _float(text: str) -> float | None:
     except ValueError:
         return None
     return found if abs(found) < float("inf") else None
+
+
+def _spell(text: str) -> float | None:
+    if not text:
+        return None
+    found = _float(text)
+    if found is None or not 0 < found <= MAX_S:
+        raise Wrong(TOO_LONG)
+    return found
 
 
 def _whole(text: str) -> int | None:
@@ -110,7 +123,7 @@ async def together(site: Site, request: Request) -> Response:
     asked = [one for one in told if one.pending]
     if not asked:
         raise Missing("none of these questions waits for an answer any more")
-    for one in asked:
+    for one in (each for each in asked if each.whole):
         await looked(site, request, one.name)
     reasons = {one.packet.reasons for one in asked}
     return await site.page(request, "together.html", told=asked, served=site.now.timestamp(), reasons=reasons)
@@ -139,7 +152,11 @@ async def results(site: Site, request: Request) -> Response:
     answered = query.get("answered", "")
     rows: list[tuple[str, str, str, bool]] = []
     for name in dict.fromkeys([*taken, *map(_named, refused)]):
-        one, run = await site.desk.packet(name, by), await site.desk.run_for(name, by)
+        try:
+            one, run = await site.desk.packet(name, by), await site.desk.run_for(name, by)
+        except (CorruptLedger, UnreadableRecord):  # one damaged run hides no other
+            rows.append((name, "", "cannot be read: `counterfoil verify` says why", True))
+            continue
         asked = None if run is None else run.approvals.get(name)
         if one is not None and asked is not None:
             rows.append((name, one.tool or "", one.state, name not in taken or not is_theirs(asked, answered, by)))

@@ -36,6 +36,8 @@ class Row:
 
     waiting: Waiting
     what: tuple[Piece, ...]
+    whole: bool = True
+    """Whether all of it is shown here: what is cut must be opened, and is not answered with others."""
 
     @property
     def href(self) -> str:
@@ -48,6 +50,11 @@ class Card:
     """Questions that may be answered together; most often one."""
 
     rows: tuple[Row, ...]
+
+    @property
+    def together(self) -> Sequence[str]:
+        """Names of those that may be answered by one form, as far as one form goes."""
+        return [row.waiting.name for row in self.rows if row.whole][:MAX_TOGETHER]
 
     @property
     def first(self) -> Waiting:
@@ -91,7 +98,7 @@ async def inbox(site: Site, request: Request) -> Response:
     fits = None if wanted.all else wanted.fits
     page = await site.desk.inbox(by, limit=ROWS, after=query.get("after"), wanted=fits)
     orders = _orders((await site.upstreams.offered())[0])
-    rows = [Row(one, await _what(site, one, orders.get(one.tool or "", ()))) for one in page.rows]
+    rows = [Row(one, *await _what(site, one, orders.get(one.tool or "", ()))) for one in page.rows]
     return await site.page(
         request,
         "inbox.html",
@@ -117,9 +124,9 @@ def _orders(tools: Iterable[Tool]) -> Mapping[str, Sequence[str]]:
     return found
 
 
-async def _what(site: Site, one: Waiting, order: Sequence[str]) -> tuple[Piece, ...]:
+async def _what(site: Site, one: Waiting, order: Sequence[str]) -> tuple[tuple[Piece, ...], bool]:
     if one.about == "run":
-        return ()
+        return (), True
     try:
         return brief(await _arguments(site.book, one), order)
     except (CorruptLedger, UnreadableRecord):  # one damaged run hides no other
@@ -134,32 +141,40 @@ async def _arguments(book: Book, one: Waiting) -> Any:
     return None if asked is None else await short_in(book.ledger, asked.arguments)
 
 
-def brief(arguments: Any, order: Sequence[str] = ()) -> tuple[Piece, ...]:
-    """Arguments in one line: what the tool must have first, then the others as they stand, and how many more."""
+def brief(arguments: Any, order: Sequence[str] = ()) -> tuple[tuple[Piece, ...], bool]:
+    """Arguments in one line: what the tool must have first, then the others as they stand, and how many more; and
+    whether that is all of them.
+    """
     match arguments:
         case Long():
-            return marked(f"{cut(arguments.head, MAX_ARGUMENTS)} ({arguments.size_bytes:,} bytes)")
+            return marked(f"{cut(arguments.head, MAX_ARGUMENTS)} ({arguments.size_bytes:,} bytes)"), False
         case dict() if arguments:
-            return marked(_line(arguments, order))
+            line, whole = _line(arguments, order)
+            return marked(line), whole
         case _:
-            return (Piece("no arguments" if arguments is not None else "its arguments cannot be shown"),)
+            says = "no arguments" if arguments is not None else "its arguments cannot be shown"
+            return (Piece(says),), arguments is not None
 
 
-def _line(arguments: Mapping[str, Any], order: Sequence[str]) -> str:
+def _line(arguments: Mapping[str, Any], order: Sequence[str]) -> tuple[str, bool]:
     names = [*(name for name in order if name in arguments), *(name for name in arguments if name not in order)]
-    line, told = "", 0
+    values = {name: _spelled(arguments[name]) for name in names}
+    line = " · ".join(f"{name}: {value}" for name, value in values.items())
+    others = (name for name in names if not isinstance(arguments[name], str))
+    if len(line) <= MAX_ARGUMENTS and all(len(values[name]) <= MAX_VALUE for name in others):
+        return line, True
+    told: list[str] = []
     for name in names:
-        part = f"{_middle(name)}: {_in_short(arguments[name])}"
-        if told and len(line) + len(part) > MAX_ARGUMENTS:
-            break
-        line, told = f"{line} · {part}" if told else part, told + 1
-    more = len(names) - told
-    return f"{line} … and {counted(more, 'more argument')}" if more else line
+        part = f"{_middle(name)}: {_middle(values[name])}"
+        if told and len(" · ".join((*told, part))) > MAX_ARGUMENTS:
+            return f"{' · '.join(told)} … and {counted(len(names) - len(told), 'more argument')}", False
+        told.append(part)
+    return " · ".join(told), False
 
 
-def _in_short(value: Any) -> str:
+def _spelled(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _middle(text.replace("\n", " ↵ "))
+    return text.replace("\n", " ↵ ")
 
 
 def _middle(text: str) -> str:

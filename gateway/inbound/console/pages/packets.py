@@ -19,8 +19,9 @@ from gateway.inbound.console.shown.compared import Compared, compared
 from gateway.inbound.console.shown.layers import Piece
 from gateway.inbound.console.shown.letters import odd, shown
 from gateway.inbound.console.shown.long import Cut, cut
-from gateway.inbound.console.visitor import reviewer_of
+from gateway.inbound.console.visitor import is_look, reviewer_of
 from gateway.inbound.told.facts import believed
+from gateway.inbound.told.reach import reach_asked, reach_granted
 from gateway.model.approval import Approval
 from gateway.model.packet import Packet
 from gateway.model.review import Reviewer
@@ -107,6 +108,22 @@ class Told:
         return "" if role is None or role in by.roles else f"it wants somebody in the role `{role}`, which you have not"
 
     @property
+    def whole(self) -> bool:
+        """Whether its arguments are shown to their end."""
+        return self.packet.arguments is not None and (self.exact_cut is None or self.exact_cut.whole is None)
+
+    @property
+    def reach(self) -> Sequence[tuple[str, str]]:
+        """How far the yes that was given goes, where that is beyond this one call."""
+        asked = self.approval
+        return reach_granted(self.packet, None if asked is None or asked.decision is None else asked.until)
+
+    @property
+    def offered(self) -> Sequence[tuple[str, str]]:
+        """How far a yes may be said to go, at most."""
+        return () if self.packet.offer is None else reach_asked(self.packet, None, None)
+
+    @property
     def room(self) -> str:
         """Where its page is."""
         return ROOMS[self.packet.about]
@@ -122,6 +139,8 @@ async def packet(site: Site, request: Request) -> Response:
 
 async def looked(site: Site, request: Request, approval: str) -> None:
     """It is recorded, if it can be; whoever looks is shown the question all the same."""
+    if not is_look(request):
+        return
     with suppress(LedgerUnavailable):
         await site.desk.looked(approval, reviewer_of(request))
 

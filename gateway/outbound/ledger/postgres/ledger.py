@@ -17,6 +17,7 @@ from typing import Any
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger.chain import ROOM, decoded, entries, intact, storable
+from gateway.outbound.ledger.listed import in_slices
 from gateway.outbound.ledger.postgres.address import Address, parse
 from gateway.outbound.ledger.postgres.connections import Connection, Line, Patience, connect, open_pool
 from gateway.outbound.ledger.postgres.faults import WORLD, lost, unavailable
@@ -90,11 +91,22 @@ class PostgresLedger:
         """As `Ledger.read`."""
         return [(decoded(body, link), body) for body, link in await self._rows(self._sql.read, run, after, limit)]
 
-    async def find(self, kinds: Sequence[str], *, limit: int = 1000) -> Sequence[Record]:
+    async def find(
+        self, kinds: Sequence[str], *, limit: int = 1000, before: tuple[str, int] | None = None
+    ) -> Sequence[Record]:
         """As `Ledger.find`. Kinds of `schema.RARE` have an index; others are looked for from the newest back."""
-        wanted = sorted(set(kinds))
-        sql = self._sql.find_rare if set(wanted) <= set(RARE) else self._sql.find
-        return [decoded(body, link) for body, link in await self._rows(sql, wanted, limit)]
+        wanted, rare = sorted(set(kinds)), set(kinds) <= set(RARE)
+        if before is None:
+            rows = await self._rows(self._sql.find_rare if rare else self._sql.find, wanted, limit)
+        else:
+            place = next((found for (found,) in await self._rows(self._sql.place, *before)), 0)
+            rows = await self._rows(self._sql.find_rare_before if rare else self._sql.find_before, wanted, limit, place)
+        return [decoded(body, link) for body, link in rows]
+
+    async def named(self, names: Collection[str]) -> Sequence[Record]:
+        """As `Ledger.named`."""
+        known = [name for name in names if storable((name,))]
+        return [decoded(body, link) for body, link in await self._rows(self._sql.named, known)]
 
     async def payload(self, digest: Digest) -> bytes | None:
         """As `Ledger.payload`."""
@@ -116,8 +128,8 @@ class PostgresLedger:
     async def tracked(self, *, states: Collection[str] | None = None) -> Sequence[Tracked]:
         """As `Ledger.tracked`."""
         if states is None:
-            return [Tracked(*row) for row in await self._rows(self._sql.tracked)]
-        return [Tracked(*row) for row in await self._rows(self._sql.tracked_in, list(states))]
+            return await in_slices(await self._rows(self._sql.tracked))
+        return await in_slices(await self._rows(self._sql.tracked_in, list(states)))
 
     async def claim(self, seen: Tracked, owner: str, lease_until: float) -> bool:
         """As `Ledger.claim`."""

@@ -19,11 +19,14 @@ KEY = 0x43666F6C
 """`Cfol`: the first half of our advisory locks, the second is the table's, or the schema's. So two ledgers of one
 database never wait for each other."""
 
-RARE = ("run.opened", "approval.requested", "approval.decided")
+RARE = ("run.opened", "approval.requested", "approval.decided", "approval.withdrawn")
 """Kinds that are looked for over all runs, and few enough to have an index of their own."""
 
-RARE_SQL = "kind IN ('run.opened', 'approval.requested', 'approval.decided')"
+RARE_SQL = "kind IN ('run.opened', 'approval.requested', 'approval.decided', 'approval.withdrawn')"
 """As the partial index has it; a query must repeat it to be served by that index."""
+
+NAMED_SQL = "kind = 'approval.requested'"
+"""What has a name to be found by, as the index has it."""
 
 Migration: TypeAlias = Sequence[str]
 """Statements; `{s}` stands for the schema."""
@@ -134,6 +137,16 @@ BEGIN
 END $$
 """
 
+_NAME = """
+CREATE FUNCTION {s}.name(p_body bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT COST 10000 AS $$
+-- The name of a question, out of the record by which it was asked; nothing where that record is damaged.
+BEGIN
+    RETURN convert_from(p_body, 'UTF8')::json #>> '{event,approval}';
+EXCEPTION WHEN others THEN
+    RETURN NULL;
+END $$
+"""
+
 _CHURN = "fillfactor = 50, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_scale_factor = 0"
 
 MIGRATIONS: Sequence[Migration] = (
@@ -149,7 +162,8 @@ MIGRATIONS: Sequence[Migration] = (
             body bytea NOT NULL,
             UNIQUE (run, seq)
         )""",
-        f"CREATE INDEX event_rare ON {{s}}.event (kind, place) WHERE {RARE_SQL}",
+        """CREATE INDEX event_rare ON {s}.event (kind, place)
+            WHERE kind IN ('run.opened', 'approval.requested', 'approval.decided')""",
         'CREATE TABLE {s}.payload (digest text COLLATE "C" PRIMARY KEY, body bytea NOT NULL)',
         "ALTER TABLE {s}.payload ALTER COLUMN body SET STORAGE EXTERNAL",
         f"""CREATE TABLE {{s}}.attempt (
@@ -190,6 +204,13 @@ MIGRATIONS: Sequence[Migration] = (
         'CREATE TABLE {s}.said (until double precision NOT NULL, name text COLLATE "C" PRIMARY KEY)',
         "CREATE INDEX said_end ON {s}.said (until)",
     ),
+    (
+        _NAME,
+        # An index on what the records say, and no table beside them: it can say nothing else than they do.
+        f'CREATE INDEX event_named ON {{s}}.event (({{s}}.name(body)) COLLATE "C") WHERE {NAMED_SQL}',
+        "DROP INDEX {s}.event_rare",
+        f"CREATE INDEX event_rare ON {{s}}.event (kind, place) WHERE {RARE_SQL}",
+    ),
 )
 
 VERSION = len(MIGRATIONS)
@@ -216,12 +237,12 @@ UNION ALL SELECT 'rule', rulename::text, '' FROM pg_rewrite JOIN pg_class c ON c
 
 _TABLES = ("ledger", "event", "payload", "attempt", "accounts", "checkpoint", "touched", "erased", "said")
 _KEYS = (*(f"{name}_pkey" for name in _TABLES if name != "ledger"), "event_run_seq_key", "attempt_hold")
-_INDEXES = ("event_rare", "attempt_state", "attempt_owner", "accounts_end", "said_end")
+_INDEXES = ("event_rare", "event_named", "attempt_state", "attempt_owner", "accounts_end", "said_end")
 
 
 def made(schema: str) -> Mapping[tuple[str, str], str]:
     """What `LAYOUT` finds in a schema of this version, by kind and name."""
-    functions = {"enter": _ENTER, "closed": _CLOSED, "put": _PUT}
+    functions = {"enter": _ENTER, "closed": _CLOSED, "put": _PUT, "name": _NAME}
     return {
         **{("table", name): "" for name in _TABLES},
         **{("index", name): "unique" for name in _KEYS},

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gateway.outbound.ledger.postgres.schema import LAYOUT, RARE_SQL
+from gateway.outbound.ledger.postgres.schema import LAYOUT, NAMED_SQL, RARE_SQL
 
 _COLUMNS = "attempt, run, state, hold, owner, lease_until"
 _STANDINGS = """
@@ -10,6 +10,16 @@ SELECT a.account, a.unit, a.level, a.until
 FROM unnest($1::text[], $2::text[]) AS want (account, unit)
 JOIN {s}.accounts a ON a.account = want.account COLLATE "C" AND a.unit = want.unit COLLATE "C"
 """
+# Each rare kind gives its own newest, and the newest of those are taken.
+_RARE = f"""
+SELECT found.body, found.link FROM unnest($1::text[]) AS want (kind)
+CROSS JOIN LATERAL (
+    SELECT place, body, link FROM {{s}}.event
+    WHERE kind = want.kind COLLATE "C" AND {RARE_SQL} {{before}} ORDER BY place DESC LIMIT $2
+) AS found
+ORDER BY found.place DESC LIMIT $2
+"""
+_FIND = "SELECT body, link FROM {s}.event WHERE kind = ANY ($1::text[]) {before} ORDER BY place DESC LIMIT $2"
 _PUT_ARGUMENTS = ", ".join(f"${number}" for number in range(1, 31))
 
 
@@ -36,7 +46,11 @@ class Statements:
     said: str
     read: str
     find_rare: str
+    find_rare_before: str
     find: str
+    find_before: str
+    place: str
+    named: str
     payload: str
     levels_of: str
     accounts: str
@@ -109,16 +123,14 @@ _SQL = {
     """,
     "said": "SELECT FROM {s}.said WHERE name = $1",
     "read": "SELECT body, link FROM {s}.event WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3",
-    # Each rare kind gives its own newest, and the newest of those are taken.
-    "find_rare": f"""
-        SELECT found.body, found.link FROM unnest($1::text[]) AS want (kind)
-        CROSS JOIN LATERAL (
-            SELECT place, body, link FROM {{s}}.event
-            WHERE kind = want.kind COLLATE "C" AND {RARE_SQL} ORDER BY place DESC LIMIT $2
-        ) AS found
-        ORDER BY found.place DESC LIMIT $2
+    "find_rare": _RARE.replace("{before}", ""),
+    "find_rare_before": _RARE.replace("{before}", "AND place < $3"),
+    "find": _FIND.replace("{before}", ""),
+    "find_before": _FIND.replace("{before}", "AND place < $3"),
+    "place": "SELECT place FROM {s}.event WHERE run = $1 AND seq = $2",
+    "named": f"""
+        SELECT body, link FROM {{s}}.event WHERE {NAMED_SQL} AND {{s}}.name(body) COLLATE "C" = ANY ($1::text[])
     """,
-    "find": "SELECT body, link FROM {s}.event WHERE kind = ANY ($1::text[]) ORDER BY place DESC LIMIT $2",
     "payload": "SELECT body FROM {s}.payload WHERE digest = $1",
     "levels_of": "SELECT account, unit, level FROM {s}.accounts WHERE account = ANY ($1::text[])",
     "accounts": """
