@@ -123,7 +123,7 @@ def _open(run: Run, approval: Approval, said: Answer, now: datetime) -> None:
         )
     if run.stopped is not None:
         raise Refused("run_over", f"run `{run.id}` is over ({run.stopped.outcome})")
-    if said.link is not None and said.link in approval.links:
+    if said.link is not None and said.link in approval.links and said.decision != "revoked":
         raise Refused("link", "this link was used already")
 
 

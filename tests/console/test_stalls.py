@@ -11,7 +11,7 @@ import pytest
 from tests import world
 from tests.console.office import MAIL, STRANGER, Office, Visitor, office
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 MIXED = "\u0430bc "
 """Latin and Cyrillic in one word: each letter of it is marked."""
@@ -101,7 +101,6 @@ async def test_a_timeline_is_told_a_page_at_a_time() -> None:
         assert "before=" not in first
 
 
-@pytest.mark.slow
 @pytest.mark.long
 async def test_a_run_of_ten_thousand_events_stands_in_nobodys_way() -> None:
     async with office(accounts={}, budgets={"calls": 100_000}) as at:
@@ -111,7 +110,6 @@ async def test_a_run_of_ten_thousand_events_stands_in_nobodys_way() -> None:
             assert worst < TOO_LONG_S, path
 
 
-@pytest.mark.slow
 async def test_a_run_of_others_is_refused_without_being_read() -> None:
     """A guess would tell by its time, and cost the gateway."""
     async with office(accounts={}, budgets={"calls": 100_000}) as at:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import anyio
@@ -9,14 +10,20 @@ import pytest
 
 from gateway.inbound.console.api import Changes
 from gateway.inbound.console.streams import BEAT_S, EACH, Streams, View, view_of
+from gateway.inbound.console.visitor import Stands
 from gateway.model.review import Reviewer
 from tests.console.reviewing import ANN, BOB, BOUND_S, EVE, Reviewing, elsewhere, reviewing
 
 pytestmark = pytest.mark.anyio
 
 
-def stream(changes: Changes, by: Reviewer) -> AsyncIterator[Any]:
-    found: Any = changes.stream(by, None)
+async def in_(*, yes: bool = True) -> bool:
+    """Whether the session still stands."""
+    return yes
+
+
+def stream(changes: Changes, by: Reviewer, stands: Stands = in_) -> AsyncIterator[Any]:
+    found: Any = changes.stream(by, None, stands)
     return aiter(found.body_iterator)
 
 
@@ -99,3 +106,12 @@ async def test_a_program_hears_a_number_that_it_may_come_back_with() -> None:
         changes.close()
         with pytest.raises(StopAsyncIteration):
             await heard(at, one)
+
+
+async def test_a_program_whose_session_is_over_hears_no_more() -> None:
+    async with reviewing() as at:
+        left = partial(in_, yes=False)
+        one = stream(Changes(at.desk, at.it.clock.monotonic), ANN, left)
+        assert (await anext(one)).startswith(b"retry")
+        with pytest.raises(StopAsyncIteration):
+            await anext(one)

@@ -7,6 +7,7 @@ from starlette.responses import Response, StreamingResponse
 
 from gateway.inbound.console.api.problems import Troubled
 from gateway.inbound.console.streams import Desk, Streams
+from gateway.inbound.console.visitor import Stands
 from gateway.model.review import Reviewer
 from gateway.ports import LedgerUnavailable
 
@@ -25,21 +26,23 @@ class Changes:
         """All of them end at once, so that a server that stops need not wait for them."""
         self._streams.close()
 
-    def stream(self, by: Reviewer, since: int | None) -> Response:
-        """Server-sent events for that reviewer, who has seen that version.
+    def stream(self, by: Reviewer, since: int | None, stands: Stands) -> Response:
+        """Server-sent events for that reviewer, who has seen that version, as long as they may come in.
 
         Raises: Troubled, if there are too many.
         """
         if self._streams.is_full():
             raise Troubled(429, "streams", f"{MAX_STREAMS} streams are open here; ask for the inbox now and then")
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._said(by, since), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(self._said(by, since, stands), media_type="text/event-stream", headers=headers)
 
-    async def _said(self, by: Reviewer, since: int | None) -> AsyncIterator[bytes]:
+    async def _said(self, by: Reviewer, since: int | None, stands: Stands) -> AsyncIterator[bytes]:
         yield b"retry: %d\n\n" % RETRY_MS
         try:
             async with aclosing(self._streams.views(by, since)) as views:
                 async for view in views:
+                    if not await stands():
+                        return
                     yield b": still here\n\n" if view is None else _event(view.version)
         except LedgerUnavailable:
             return  # whoever listens comes back, and is told why then

@@ -21,7 +21,7 @@ from gateway.inbound.console.api.operations import Asked, Lead, Operation, docum
 from gateway.inbound.console.api.problems import Troubled, again_after, answer_of, not_there, problem_of, refusal_of
 from gateway.inbound.console.api.telling import approval_out, row_of_run, waiting_out
 from gateway.inbound.console.paths import ROOT
-from gateway.inbound.console.visitor import is_look, link_of, reviewer_of
+from gateway.inbound.console.visitor import STANDS, is_look, link_of, reviewer_of
 from gateway.model.figures import Reviews
 from gateway.model.packet import Packet
 from gateway.model.review import Answer, Page, Refused, Waiting
@@ -140,7 +140,7 @@ class Api:
         query: told.EventsQuery = asked.query
         last = asked.request.headers.get("last-event-id", "")
         seen = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else query.since  # noqa: PLR2004
-        return self.changes.stream(asked.by, seen)
+        return self.changes.stream(asked.by, seen, asked.request.scope[STANDS])
 
     async def whoami(self, asked: Asked) -> told.WhoOut:
         """Who asks."""
