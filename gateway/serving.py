@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.app import MAKE_ID, Gateway
 from gateway.inbound.console import Access, console_app, is_console
 from gateway.inbound.console.api import Changes, api_routes
-from gateway.inbound.console.operator import Operator
+from gateway.inbound.console.assistants import Assistants
 from gateway.inbound.console.pages import Live
 from gateway.inbound.console.pages import pages as pages_of
 from gateway.inbound.console.paths import CALLBACK, ROOT
@@ -97,7 +97,7 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
     console = None if gateway.reviewing is None else _console(gateway, gateway.reviewing)
     front = door if console is None else _beside(door, console.app)
     server = _Server(server_config(front, timeout_graceful_shutdown=GRACE_S))
-    async with door.running(), nullcontext() if console is None else console.operator.running():
+    async with door.running(), nullcontext() if console is None else console.assistants.running():
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:
             await asyncio.shield(serving)
@@ -115,13 +115,13 @@ class _Console(NamedTuple):
     """What reviewers come to."""
 
     app: ASGIApp
-    operator: Operator
+    assistants: Assistants
     changes: Changes
     live: Live
 
     def close(self) -> None:
         """Sessions and open streams end at once."""
-        self.operator.close()
+        self.assistants.close()
         self.changes.close()
         self.live.close()
 
@@ -140,12 +140,12 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
         revoked=told.revoked,
     )
     desk, book, ours = gateway.desk, gateway.book, version("counterfoil")
-    operator = Operator(desk, book, url=reviewing.url, state_key=reviewing.keys.rounds, version=ours)
+    assistants = Assistants(desk, book, url=reviewing.url, state_key=reviewing.keys.rounds, version=ours)
     changes = Changes(desk, book.clock.monotonic)
-    api = (*api_routes(desk, book, changes, version=ours), *operator.routes())
+    api = (*api_routes(desk, book, changes, version=ours), *assistants.routes())
     live = Live(desk)
     shown = pages_of(desk, book, gateway.catalogue, gateway.ready, live)
-    return _Console(console_app(desk, access, pages=shown, api=api), operator, changes, live)
+    return _Console(console_app(desk, access, pages=shown, api=api), assistants, changes, live)
 
 
 def _flow(reviewing: Reviewing, monotonic: Callable[[], float]) -> Flow | None:

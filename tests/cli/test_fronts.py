@@ -38,7 +38,7 @@ async def test_a_claude_code_shaped_client_reaches_the_real_filesystem_server(
         assert asked["structuredContent"] == told
         assert told["outcome"] == "needs_approval"
         assert not (files / "b.txt").exists()
-        command = shlex.split(told["approval"]["approve_at"])
+        command = [*shlex.split(told["approval"]["approve_at"]), "--yes"]
         assert command[0] == "counterfoil"
         await run(*command[1:], "-m", "fine")
         assert not (files / "b.txt").exists()

@@ -72,10 +72,10 @@ def test_a_clean_ledger_is_told_in_a_few_lines(ledger: Path) -> None:
     assert told.exit_code == 0
     lines = [line for line in shown(told, ledger).splitlines() if not line.startswith("unsettled ")]
     assert "\n".join(lines) == snapshot("""\
-log       57 records of 4 runs, ORIGIN
+log       58 records of 4 runs, ORIGIN
 payloads  30 stored
-sealed    57 of 57 records by 1 checkpoint; 57 are signed by the key that was given
-head      made over 57 records
+sealed    58 of 58 records by 1 checkpoint; 58 are signed by the key that was given
+head      made over 58 records
 judged    20 verdicts again
 
 clean\
@@ -91,7 +91,7 @@ def test_a_broken_one_is_told_with_what_and_where(broken: Path, ledger: Path) ->
     begin = next(number for number, line in enumerate(lines) if line.startswith("BROKEN"))
     assert "\n".join(line for line in lines[begin:] if "c1:" not in line) == snapshot("""\
 BROKEN: 2 findings
-  I1  run_3#2                           its bytes, at place 36, are not those that were recorded\
+  I1  run_3#2                           its bytes, at place 37, are not those that were recorded\
 """)
 
 
@@ -249,7 +249,7 @@ def test_a_proof_of_what_is_not_in_the_ledger_is_not_to_be_had(ledger: Path) -> 
     [
         ({"record": "e30="}, "the record is not under the root of the checkpoint"),
         ({"index": 3}, "the record is not under the root of the checkpoint"),
-        ({"index": -1}, "a log of 57 records has no record -1"),
+        ({"index": -1}, "a log of 58 records has no record -1"),
         ({"path": []}, "the proof is too short"),
         ({"checkpoint": "x"}, "its checkpoint cannot be read: a checkpoint has an origin, a size and a root"),
         ({"counterfoil_proof": 2}, "it is of a form that this version does not know"),

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from gateway.inbound.console import Access, Keys, console_app, credentials
 from gateway.inbound.console.api import Changes, api_routes
-from gateway.inbound.console.operator import Operator
+from gateway.inbound.console.assistants import Assistants
 from gateway.inbound.mcp import server_config
 from gateway.model.review import Reviewer
 from gateway.runtime.desk import Desk
@@ -107,7 +107,7 @@ async def served(**fields: Any) -> AsyncIterator[Reviewing]:
         with socket.socket() as listening:
             listening.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-            operator = Operator(desk, it.book, url=url, state_key=KEYS.rounds, version="1")
+            operator = Assistants(desk, it.book, url=url, state_key=KEYS.rounds, version="1")
             app = _app(it, desk, url, operator.routes())
             server = uvicorn.Server(server_config(app, timeout_graceful_shutdown=1))
             async with operator.running():

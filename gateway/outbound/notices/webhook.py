@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-import httpx2
-
 from gateway.model.canonical import dump_bytes
 from gateway.model.notice import Notice
 from gateway.outbound.system_trust import system_trust
@@ -79,6 +77,8 @@ class Webhook:
 
     async def send(self, notice: Notice) -> NotTaken | None:
         """As `Notifier.send`."""
+        import httpx2  # noqa: PLC0415 - most gateways tell nobody, and it costs a tenth of a second
+
         at_s = int(self.now())
         said = {"type": notice.kind, "timestamp": _iso(at_s), "data": {**notice.data, **_texts(notice)}}
         body = dump_bytes(said)
@@ -95,6 +95,8 @@ class Webhook:
             return NotTaken("it broke the connection, or what it said is no HTTP")
 
     async def _posted(self, body: bytes, headers: Mapping[str, str]) -> NotTaken | None:
+        import httpx2  # noqa: PLC0415 - most gateways tell nobody, and it costs a tenth of a second
+
         async with (
             httpx2.AsyncClient(verify=system_trust(), trust_env=False, follow_redirects=False, timeout=None) as client,
             client.stream("POST", self.url, headers=dict(headers), content=body) as answer,

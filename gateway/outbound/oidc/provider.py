@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus, urlsplit
 
-import httpx2
 import jwt
 
 from gateway.model.canonical import NotStrictJson, parse
@@ -194,6 +193,8 @@ def _is_loopback(host: str) -> bool:
 async def _ask(
     method: str, url: str, form: Mapping[str, str] | None = None, auth: tuple[str, str] | None = None
 ) -> tuple[int, Mapping[str, Any]]:
+    import httpx2  # noqa: PLC0415 - most gateways ask nobody, and it costs a tenth of a second
+
     try:
         async with (
             asyncio.timeout(TIMEOUT_S),

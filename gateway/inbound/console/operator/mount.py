@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -13,15 +13,14 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.request_state import RequestStateSecurity
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import HTTPConnection, Request
-from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.inbound.console.api.problems import answer_of, problem_of
 from gateway.inbound.console.operator.deciding import add_deciding
 from gateway.inbound.console.operator.looking import add_looking
 from gateway.inbound.console.operator.person import Person
 from gateway.inbound.console.operator.seats import Seats
-from gateway.inbound.console.paths import ASSISTANTS, ROOT
+from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.visitor import Visitor, visitor_of
 from gateway.runtime.book import Book
 from gateway.runtime.desk import Desk
@@ -75,28 +74,22 @@ class Operator:
         """Sessions and open streams end at once, so that a server that stops need not wait for them."""
         self._closing.set()
 
-    def routes(self) -> Sequence[BaseRoute]:
-        """For the application behind the door."""
-        return [Route(ASSISTANTS, self._endpoint(), methods=None)]
-
-    def _endpoint(self) -> Any:
+    def endpoint(self) -> ASGIApp:
+        """The application behind the door."""
         seats, closing = Seats(self._manager.handle_request), self._closing
 
-        class Endpoint:
-            """A class, so that Starlette takes it for an ASGI application."""
+        async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+            visitor = visitor_of(HTTPConnection(scope))
+            if visitor.session is not None:
+                only = problem_of(403, "session", "an assistant shows a reviewer's token, not a browser's session")
+                await answer_of(only)(scope, receive, send)
+            elif closing.is_set():
+                await answer_of(problem_of(503, "closing", "this gateway is about to end"))(scope, receive, send)
+            else:
+                by = visitor.reviewer
+                await seats.handle((by.tenant, by.id), {**scope, "user": _user(visitor)}, receive, send)
 
-            async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-                visitor = visitor_of(HTTPConnection(scope))
-                if visitor.session is not None:
-                    only = problem_of(403, "session", "an assistant shows a reviewer's token, not a browser's session")
-                    await answer_of(only)(scope, receive, send)
-                elif closing.is_set():
-                    await answer_of(problem_of(503, "closing", "this gateway is about to end"))(scope, receive, send)
-                else:
-                    by = visitor.reviewer
-                    await seats.handle((by.tenant, by.id), {**scope, "user": _user(visitor)}, receive, send)
-
-        return Endpoint()
+        return endpoint
 
 
 def _server(version: str, state_key: bytes) -> MCPServer:
