@@ -23,7 +23,8 @@ from gateway.inbound.console.pages import pages as pages_of
 from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
 from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
-from gateway.outbound.oidc import Flow, Provider
+from gateway.outbound.oidc.flow import Flow
+from gateway.outbound.oidc.provider import Provider
 from gateway.reviewing import Reviewing
 from gateway.runtime import trace
 

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 import httpx2
 from pydantic import SecretStr
 
-from gateway.outbound.oidc import Flow, OidcSettings, Provider
+from gateway.outbound.oidc.flow import Flow
+from gateway.outbound.oidc.people import OidcSettings
+from gateway.outbound.oidc.provider import Provider
 from gateway.outbound.system_trust import system_trust
 from tests.console.ground import FOLLOWED, Browser, Standing, standing
 from tests.console.provider import CLIENT, SECRET, OpenId

@@ -8,8 +8,9 @@ import pytest
 from pydantic import SecretStr
 
 from gateway.inbound.console.signing_in import AT_ONCE
-from gateway.outbound.oidc import Flow, OidcSettings, Provider
-from gateway.outbound.oidc.provider import DOWN_S
+from gateway.outbound.oidc.flow import Flow
+from gateway.outbound.oidc.people import OidcSettings
+from gateway.outbound.oidc.provider import DOWN_S, Provider
 from gateway.outbound.system_trust import system_trust
 from tests.console.ground import FOLLOWED, consoles, standing
 from tests.console.provider import Asked, honest, query_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from gateway.outbound.oidc import OidcSettings
+from gateway.outbound.oidc.people import OidcSettings
 from gateway.settings import ConsoleSettings, SettingsProblems, load_settings
 
 SECRET = "s3cr3t-0123456789"  # noqa: S105 - what must never be shown

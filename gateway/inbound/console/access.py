@@ -10,7 +10,7 @@ from gateway.inbound.console.keys import Keys
 from gateway.inbound.console.paths import ENTER, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S, Sealed, Sessions
 from gateway.model.review import Reviewer
-from gateway.outbound.oidc import Flow
+from gateway.outbound.oidc.flow import Flow
 from gateway.outbound.system_account import system_account
 
 LINK_S = 15 * 60.0

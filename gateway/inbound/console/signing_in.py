@@ -15,7 +15,9 @@ from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.refusals import Refusal
 from gateway.inbound.console.sessions import BrokenCookie, Sealed
 from gateway.model.review import Reviewer
-from gateway.outbound.oidc import Away, Flow, NotLetIn, Person, Unreachable, person_of
+from gateway.outbound.oidc.flow import Away, Flow
+from gateway.outbound.oidc.people import NotLetIn, Person, person_of
+from gateway.outbound.oidc.provider import Unreachable
 
 AWAY_S = 10 * 60.0
 """How long somebody may take to sign in there."""

@@ -1,8 +1,10 @@
 """Verified claims -> a person here, or why not. Which claims say what is settings' to say."""
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -86,3 +88,21 @@ def _claim(claims: Mapping[str, Any], name: str) -> Any:
     for step in name.split("."):
         found = found.get(step) if isinstance(found, Mapping) else None
     return found
+
+
+def is_safe(url: str) -> bool:
+    """Whether nobody on the way can read or change what is said there: TLS, or this very machine."""
+    try:
+        parsed = urlsplit(url)
+        host, _ = parsed.hostname or "", parsed.port
+        local = host == "localhost" or (bool(host) and _is_loopback(host))
+    except ValueError:
+        return False
+    return bool(host) and parsed.username is None and (parsed.scheme == "https" or (parsed.scheme == "http" and local))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

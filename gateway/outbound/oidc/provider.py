@@ -5,17 +5,16 @@ anew once, and not again within a minute: who sends forged tokens does not have 
 """
 
 import asyncio
-import ipaddress
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote_plus, urlsplit
+from urllib.parse import quote_plus
 
 import jwt
 
 from gateway.model.canonical import NotStrictJson, parse
-from gateway.outbound.oidc.people import NotLetIn, OidcSettings
+from gateway.outbound.oidc.people import NotLetIn, OidcSettings, is_safe
 from gateway.outbound.system_trust import system_trust
 
 TIMEOUT_S = 10.0
@@ -170,24 +169,6 @@ def _endpoints(said: Mapping[str, Any], issuer: str) -> Endpoints:
         by_post="client_secret_basic" not in methods,
         names_itself=said.get("authorization_response_iss_parameter_supported") is True,
     )
-
-
-def is_safe(url: str) -> bool:
-    """Whether nobody on the way can read or change what is said there: TLS, or this very machine."""
-    try:
-        parsed = urlsplit(url)
-        host, _ = parsed.hostname or "", parsed.port
-        local = host == "localhost" or (bool(host) and _is_loopback(host))
-    except ValueError:
-        return False
-    return bool(host) and parsed.username is None and (parsed.scheme == "https" or (parsed.scheme == "http" and local))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 async def _ask(
