@@ -217,7 +217,7 @@ def _follows(one: Packet, done: Decided) -> Sequence[str]:
     """What becomes of it now."""
     if not done.complete:
         left = done.approval.needed - len(done.approval.agreed)
-        return (f"Recorded. It waits for {counted(left, 'more person' if left == 1 else 'more people')}.",)
+        return (f"Recorded. It waits for {left} more {'person' if left == 1 else 'people'}.",)
     match done.approval.decision:
         case "approved" if one.undoes:
             return (f"Approved, once. A gateway makes this call itself, to undo {one.undoes}.",)

@@ -92,7 +92,7 @@ async def _row(book: Book, one: Waiting) -> Row:
 
 async def _run(book: Book, name: str) -> Run | None:
     try:
-        return await book.state_of(name)
+        return await book.fresh_state_of(name)
     except (CorruptLedger, UnreadableRecord):
         return None
 

@@ -22,7 +22,11 @@ def of_approval(
     run, state = asked.run, standing(asked.run, approval, asked.now)
     effect = None if action.known is None else action.known.effect
     by = f"by `{approval.by}`" if approval.by is not None else ""
-    said = [f"{approval.decision} {by}" + (f": {approval.reason}" if approval.reason else "")] if by else []
+    said = (
+        [f"{approval.decision} {by}" + (f": {approval.reason}" if approval.reason else "")]
+        if by and approval.decision
+        else []
+    )
     mine = [Tried(event=f"{run.id}#{approval.seq}", at=moment(approval.requested_at), says=one) for one in said]
     return Packet(
         **common(asked),

@@ -115,6 +115,10 @@ class Waiting:
     agreed: int = 0
     """How many have said yes to what is wanted next."""
     needed: int = 1
+    people: int = 1
+    """How many must say yes in all, whatever is wanted next."""
+    because: str = ""
+    """Why it is asked anew."""
     group: str = ""
     """The same for questions that may be answered together."""
     action: str | None = None

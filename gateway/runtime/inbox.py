@@ -143,13 +143,15 @@ class Inbox:
             principal=event.by.id,
             tool=event.tool,
             transition=event.rule,
-            reason=event.because or event.reason,
+            reason=event.reason,
+            because=event.because,
             risk=terms.risk,
             consequence=terms.consequence,
             asked_at=record.at,
             expires_at=event.expires_at,
             roles=() if role is None else (role,),
             needed=needed,
+            people=sum(one.quorum for one in terms.stages) or event.quorum,
             group=digest(alike, b"")[-16:],
             action=event.action,
             reasons=terms.reasons,
@@ -193,6 +195,7 @@ class Inbox:
                 expires_at=asked.expires_at,
                 roles=() if asked.role is None else (asked.role,),
                 needed=asked.quorum,
+                people=asked.needed,
                 group=asked.id,
                 action=asked.action,
             )
@@ -229,7 +232,7 @@ class Inbox:
         if row.about != "approval":
             return row
         try:
-            run = await self._book.fresh_state_of(row.run) if row.needed > 1 else None
+            run = await self._book.fresh_state_of(row.run) if row.people > 1 else None
         except (CorruptLedger, UnreadableRecord):
             return row
         approval = run.approvals.get(row.name) if run is not None else None

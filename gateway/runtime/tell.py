@@ -1,5 +1,6 @@
 """(run, verdict or attempt) -> what the client is told. The upstream's own result, or one typed object of ours."""
 
+import shlex
 from collections.abc import Mapping
 from typing import Any, Literal, assert_never
 
@@ -25,7 +26,7 @@ from gateway.model.events import (
     Verdict,
 )
 from gateway.model.question import Question
-from gateway.model.run import Attempt, AttemptState, Run
+from gateway.model.run import Approval, Attempt, AttemptState, Run
 from gateway.runtime.cut import cut
 from gateway.runtime.undone import advice, all_undone, undone
 
@@ -81,6 +82,8 @@ def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str, settle_at
             said = {"outcome": verdict.outcome, "reason": verdict.reason, "retry_after_s": verdict.retry_after_s}
             policy = PolicyRef(name=rules.policy.workflow, digest=rules.digest, rule=verdict.rule)
             warnings = _warnings(run, rules, run.version)
+            if _is_returned(run, verdict):
+                said["next"] = "Bring the evidence that is wanted, then make this call again, unchanged."
             return _said(base | said | {"policy": policy, "violations": _violations(verdict), "warnings": warnings})
         case Held():
             executed: Executed = "unknown" if verdict.outcome is not Outcome.NEEDS_APPROVAL else False
@@ -338,15 +341,27 @@ def _budget(run: Run, rules: Rules, taken: Charge | None) -> BudgetLeft:
     return BudgetLeft(charged=charged(taken) if taken else {}, left=left(run, rules.policy, run.last_at))
 
 
+def _in_role(approval: Approval) -> str:
+    """What a reviewer at a terminal adds, where policy wants a role."""
+    waits = approval.waits_for
+    return "" if waits is None or waits[0].role is None else f" --role {shlex.quote(waits[0].role)}"
+
+
 def _handle(run: Run, approval_id: str | None, approve_at: str) -> ApprovalHandle | None:
     approval = run.approvals.get(approval_id) if approval_id else None
     if approval is None:
         return None
     return ApprovalHandle(
         id=approval.id,
-        approve_at=approve_at.format(id=approval.id),
+        approve_at=approve_at.format(id=approval.id) + _in_role(approval),
         expires_at=approval.expires_at.isoformat(timespec="seconds"),
     )
+
+
+def _is_returned(run: Run, verdict: Denied) -> bool:
+    """Whether a reviewer wants more evidence first."""
+    asked = run.approvals.get(str(verdict.checks[-1].inputs.get("approval", "")))
+    return asked is not None and asked.decision == "returned"
 
 
 def _violations(verdict: Denied) -> tuple[dict[str, str], ...] | None:

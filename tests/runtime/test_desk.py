@@ -116,6 +116,10 @@ async def test_stages_are_answered_in_order_by_different_people() -> None:
         assert await it.refused(by=BOB) == "twice"
         await it.says(by=ANN)
         assert (await it.refused(by=ANN), await it.calls()) == ("twice", "needs_approval")
+        shown = await it.it.call("write", {"n": 1})
+        assert shown.refusal is not None
+        assert shown.refusal.approval is not None
+        assert shown.refusal.approval.approve_at.endswith(" --role finance"), "what a person at a terminal must say"
         row = (await it.desk.inbox(ANN)).rows[0]
         assert (row.roles, row.agreed, row.needed) == (("finance",), 0, 1)
         cyd = Reviewer("local", "local:cyd", frozenset({"finance"}))
@@ -272,3 +276,11 @@ async def test_many_answers_stand_each_for_itself() -> None:
         answers[1] = replace(answers[1], action="c1:forged")
         came = await it.desk.decide_all(answers, ANN)
         assert [type(one).__name__ for one in came] == ["Decided", "Refused", "Decided"]
+
+
+async def test_a_second_stage_of_one_person_is_what_the_inbox_names_next() -> None:
+    async with office(transitions=asking(stages=[{"role": "boss"}, {"role": "finance"}])) as it:
+        await it.calls()
+        await it.says(by=BOB)
+        row = (await it.desk.inbox(ANN)).rows[0]
+        assert (row.roles, row.agreed, row.needed, row.people) == (("finance",), 0, 1, 2)

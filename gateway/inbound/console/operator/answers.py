@@ -38,9 +38,7 @@ class Recorded(Shape):
 class Yes(BaseModel):
     """What the person is asked for."""
 
-    agree: bool = Field(
-        title="Yes, record exactly this", description="Leave it off, or cancel, and nothing is recorded."
-    )
+    agree: bool = Field(title="Yes, record exactly this", description="Cancel or decline, and nothing is recorded.")
 
 
 class Unasked(Yes):
