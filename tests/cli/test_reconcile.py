@@ -116,7 +116,7 @@ async def test_what_nobody_can_ask_is_a_persons_who_is_told_all(tmp_path: Path) 
     assert told["consequence"].startswith("a write call that cannot be undone")
     page, _ = await run("reconcile", attempt, "--markdown", *ledger_of(tmp_path))
     assert page.startswith("# Did bank\\_\\_pay happen?\n")
-    assert f"`counterfoil resolve {attempt} --happened --reason …`" in page
+    assert f"`counterfoil resolve {attempt} --happened --reason … {' '.join(ledger_of(tmp_path))}`" in page
     await anyio.sleep(1)
     await run("resolve", attempt, "--happened", "--reason", "on the statement", *ledger_of(tmp_path))
     assert (await run("reconcile", *ledger_of(tmp_path)))[0] == SETTLED

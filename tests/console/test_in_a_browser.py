@@ -48,7 +48,7 @@ async def visiting(
 
 async def press(page: Page, *keys: str) -> None:
     """Keys, once the page's script is there to hear them."""
-    await page.wait_for_function("document.readyState === 'complete'")
+    await page.wait_for_load_state("load")
     for key in keys:
         await page.keyboard.press(key)
 

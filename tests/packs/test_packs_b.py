@@ -78,12 +78,13 @@ async def say_yes(at: str) -> None:
     """The person of this account says yes at a terminal."""
     command = shlex.split(at)
     assert command[0] == "counterfoil"
-    await run(*command[1:], "-m", "fine")
+    await run(*command[1:], "--yes", "-m", "fine")
 
 
 async def agree(at: str, who: str) -> None:
     """As the terminal does, for a person whose account is not at hand here."""
-    _, _, _, approval, _, path = shlex.split(at)
+    command = shlex.split(at)
+    approval, path = command[3], command[command.index("--ledger") + 1]
     ledger = await open_ledger(f"sqlite:///{path}")
     try:
         asking = await ledger.find(["approval.requested"])
