@@ -10,7 +10,7 @@ from tests.cli.agents import counterfoil, ledger_of, run
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("modern", [True, False])
+@pytest.mark.parametrize("modern", [True, pytest.param(False, marks=[pytest.mark.slow, pytest.mark.long])])
 async def test_an_agent_plans_is_contradicted_notes_why_and_sees_where_it_stands(
     filesystem_server: list[str], tmp_path: Path, *, modern: bool
 ) -> None:

@@ -44,6 +44,7 @@ async def test_a_crash_at_any_passage_does_no_harm_whatever_the_tool(tool: str) 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_crash_at_any_passage_does_no_harm_whatever_the_server_does(fault: str) -> None:
     """To a plain write; what other tools make of the faults takes minutes, see above."""

@@ -172,7 +172,7 @@ async def test_a_head_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.
                 assert parsed(await drained(stream)).status == 408
 
 
-@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("reads", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.long])])
 async def test_only_a_client_that_takes_nothing_is_given_up(
     reads: bool,  # noqa: FBT001
     monkeypatch: pytest.MonkeyPatch,

@@ -159,6 +159,8 @@ async def test_a_ledger_whose_tables_went_says_so(postgres_url: str, name: str, 
     await ledger.close()
 
 
+@pytest.mark.slow
+@pytest.mark.long
 async def test_a_server_that_a_ledger_cannot_rest_on_is_refused(
     postgres: Server, postgres_url: str, db: "asyncpg.Connection", monkeypatch: pytest.MonkeyPatch
 ) -> None:

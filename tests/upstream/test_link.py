@@ -20,7 +20,9 @@ QUICK = {"stdio modern", "http legacy"}
 
 
 def shaped(shapes: list[str]) -> pytest.MarkDecorator:
-    marked = [shape if shape in QUICK else pytest.param(shape, marks=pytest.mark.slow) for shape in shapes]
+    marked = [
+        shape if shape in QUICK else pytest.param(shape, marks=[pytest.mark.slow, pytest.mark.long]) for shape in shapes
+    ]
     return pytest.mark.parametrize("shape", marked)
 
 
