@@ -208,6 +208,29 @@ async def test_one_argument_cannot_paint_over_another(by: Browser) -> None:
     assert pictures[0] == pictures[1] == pictures[2]
 
 
+async def test_on_a_phone_the_way_to_the_answer_opens_no_form_and_lies_over_none(by: Browser) -> None:
+    async with served() as at:
+        await fill(at)
+        for script in (True, False):
+            async with visiting(at, by, width=390, script=script) as page:
+                await page.goto(f"{at.url}/console/approvals/{at.asked['mail']}")
+                bar = page.locator(".to-decide")
+                await page.evaluate("scrollTo(0, document.querySelector('#exactly').offsetTop - 100)")
+                await expect(bar).to_be_in_viewport()
+                await bar.click()
+                await expect(page.locator("#decide h2")).to_be_in_viewport()
+                assert await page.locator("#decide details[open]").count() == 0
+                await page.click("summary:has-text('Approve')")
+                button = page.locator("#decide button.yes")
+                await button.scroll_into_view_if_needed()
+                low, high = await bar.bounding_box(), await button.bounding_box()
+                assert low is not None
+                assert high is not None
+                assert low["y"] + low["height"] <= high["y"]
+                if script:
+                    await expect(bar).to_be_hidden()
+
+
 async def test_on_a_phone_every_page_is_in_the_bar(by: Browser) -> None:
     async with served() as at:
         await fill(at)

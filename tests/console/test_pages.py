@@ -1,21 +1,24 @@
 """The console's pages, read and answered as a browser without a script does it."""
 
 import re
+from datetime import UTC, datetime
 from html import unescape
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
-from gateway.inbound.console.pages.inbox import brief
+from gateway.inbound.console.pages.inbox import Card, Row, brief
 from gateway.inbound.console.shown.layers import Piece
 from gateway.kernel.registry import pin
-from gateway.model.review import Reviewer
+from gateway.model.review import Reviewer, Waiting
 from tests.console.office import (
     ANN,
     BOSS,
     HOSTILE,
     MAIL,
     NEW,
+    POLICY,
     STRANGER,
     answered,
     fill,
@@ -24,6 +27,8 @@ from tests.console.office import (
 )
 
 pytestmark = pytest.mark.anyio
+
+OLAF = Reviewer("local", "olaf", frozenset({"support"}), via="link")
 
 
 def attributes(page: str) -> list[str]:
@@ -57,6 +62,64 @@ async def test_the_inbox_is_filtered_and_says_how_many_fit() -> None:
         assert "3 questions fit" in text_of(await visitor.read("/?tool=pay"))
         assert "1 question fits" in text_of(await visitor.read("/?risk=critical"))
         assert "No question here fits" in await visitor.read("/?text=nothing+of+the+kind")
+
+
+async def test_what_others_must_answer_stands_behind_what_the_reviewer_can() -> None:
+    async with office() as at:
+        await fill(at)
+        olaf, ann = await at.visitor(OLAF), await at.visitor(ANN)
+        page = await olaf.read("/")
+        assert "Inbox 7 for you, 1 for others" in text_of(page)
+        assert "for dba" in text_of(page)
+        titles = [re.sub(r"<[^>]*>", "", one).strip() for one in re.findall(r"<h2>(.*?)</h2>", page)]
+        assert titles == ["shell", "3 alike: pay", "mail", "Did write happen?", "edit", "sql"]
+        assert "Inbox 8 Text" in text_of(await ann.read("/"))
+        await answered(ann, at.asked["sql"], decision="approved")
+        page = text_of(await ann.read("/"))
+        assert "Inbox 7 for you, 1 for others" in page
+        assert "you have answered" in page
+
+
+async def test_questions_of_others_are_not_ticked_and_their_pages_follow_without_a_gap() -> None:
+    asks = {"name": "mail", "tools": ["mail"], "approval": {"reason": "a mail", "role": "dba"}}
+    async with office(transitions=[asks, POLICY["transitions"][-1]]) as at:
+        for number in range(60):
+            await at.ask("mail", {"n": number})
+        await at.ask("pay", {"order": "A-1"})
+        visitor = await at.visitor(OLAF)
+        first = await visitor.read("/")
+        assert "Inbox 1 for you, 60 for others" in text_of(first)
+        assert " checked" not in first
+        (further,) = set(re.findall(r'rel="next" href="/console(/\?[^"]*)"', first))
+        second = await visitor.read(unescape(further))
+        names = [re.findall(r'value="(ap_[^"]*)"', one) for one in (first, second)]
+        assert [len(one) for one in names] == [49, 11]
+        assert not set(names[0]) & set(names[1])
+        together = await visitor.read(f"/together?q={names[0][0]}&q={names[0][1]}")
+        assert "Not yours to answer now" in together
+        assert "Approve these" not in together
+
+
+async def test_questions_together_have_each_its_reason_and_who_asks_and_who_must_agree() -> None:
+    asks = {"name": "mail", "tools": ["mail"], "approval": {"reason": "a mail leaves", "quorum": 2}}
+    async with office(transitions=[asks]) as at:
+        names = [await at.ask("mail", {"n": number}) for number in range(2)]
+        visitor = await at.visitor()
+        assert (await visitor.read("/")).count("a mail leaves") == 1, "all have the same"
+        page = text_of(await visitor.read("/together?" + "&".join(f"q={name}" for name in names)))
+        assert page.count("Why you are asked a mail leaves") == 2
+        assert page.count("must agree a reviewer: 0 of 2") == 2
+        assert page.count("who asks") == 2
+
+
+def test_a_card_has_one_reason_only_where_all_questions_have_it() -> None:
+    def row(reason: str) -> Row:
+        common: dict[str, Any] = {"workflow": "", "tenant": "", "principal": "", "tool": "t", "transition": None}
+        asked: dict[str, Any] = {"risk": "low", "consequence": "", "asked_at": datetime.now(UTC), "group": "g"}
+        return Row(Waiting(about="approval", name=reason, run="r", reason=reason, **common, **asked), ())
+
+    assert Card((row("a"), row("a"))).reason == "a"
+    assert Card((row("a"), row("b"))).reason == ""
 
 
 def test_a_line_of_the_inbox_begins_with_what_the_tool_must_have_and_says_what_is_left_out() -> None:
@@ -207,6 +270,41 @@ async def test_that_somebody_looked_is_recorded_once() -> None:
             await (await at.visitor(by)).read(f"/approvals/{at.asked['mail']}")
         approval = (await at.it.book.state_of("run_1")).approvals[at.asked["mail"]]
         assert approval.seen == (("local", "local:boss"), ("local", "ann"))
+
+
+async def test_a_question_about_something_else_is_compared_in_a_fold() -> None:
+    async with office() as at:
+        await at.ask("mail", MAIL)
+        other = await at.ask("mail", {**MAIL, "subject": "Another"})
+        page = await (await at.visitor()).read(f"/approvals/{other}")
+        assert f"<summary>Compared with another question about this tool ({at.asked['mail']})</summary>" in page
+        assert "What changed since" not in page
+
+
+async def test_the_way_to_the_answer_is_offered_to_whoever_can_answer() -> None:
+    async with office() as at:
+        await fill(at)
+        ann, olaf = await at.visitor(ANN), await at.visitor(OLAF)
+        path = f"/approvals/{at.asked['sql']}"
+        assert 'class="to-decide"' in await ann.read(path)
+        assert 'class="to-decide"' not in await olaf.read(path)
+        assert 'class="to-decide"' not in await answered(ann, at.asked["sql"], decision="approved")
+
+
+async def test_how_long_a_yes_stands_is_told_only_while_it_stands_and_as_other_times_are() -> None:
+    asks = {"name": "mail", "tools": ["mail"], "approval": {"reason": "a mail", "valid_s": 600}}
+    paid = {**POLICY["transitions"][-1], "approval": {**POLICY["transitions"][-1]["approval"], "valid_s": 600}}
+    async with office(transitions=[asks, paid]) as at:
+        await at.ask("mail", {"n": 1})
+        visitor, name = await at.visitor(), at.asked["mail"]
+        assert "The yes stands until" in await answered(visitor, name, decision="approved")
+        await at.it.call("mail", {"n": 1})
+        used = await visitor.read(f"/approvals/{name}")
+        assert "used by" in used
+        assert "The yes stands until" not in used
+        await at.ask("pay", {"order": "A-1"})
+        page = text_of(await answered(visitor, at.asked["pay"], decision="approved", reuse="wider"))
+        assert re.search(r"how long until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", page)
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------

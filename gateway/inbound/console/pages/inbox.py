@@ -8,13 +8,15 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.inbound.console.pages.site import Site
+from gateway.inbound.console.pages.site import Site, linked
 from gateway.inbound.console.shown.layers import Piece
 from gateway.inbound.console.shown.tree import marked
 from gateway.inbound.console.visitor import reviewer_of
 from gateway.inbound.told.words import counted, cut
+from gateway.model.approval import Approval
 from gateway.model.asked import RISKS
-from gateway.model.review import Waiting
+from gateway.model.review import Reviewer, Waiting
+from gateway.model.run import Run
 from gateway.model.tool import Tool
 from gateway.ports import UnreadableRecord
 from gateway.runtime.book import Book
@@ -38,6 +40,8 @@ class Row:
     what: tuple[Piece, ...]
     whole: bool = True
     """Whether all of it is shown here: what is cut must be opened, and is not answered with others."""
+    barred: str = ""
+    """In few words, why it is not theirs to answer who reads this."""
 
     @property
     def href(self) -> str:
@@ -55,6 +59,12 @@ class Card:
     def together(self) -> Sequence[str]:
         """Names of those that may be answered by one form, as far as one form goes."""
         return [row.waiting.name for row in self.rows if row.whole][:MAX_TOGETHER]
+
+    @property
+    def reason(self) -> str:
+        """That of all of them; nothing where they differ."""
+        reasons = {row.waiting.reason for row in self.rows}
+        return self.first.reason if len(reasons) == 1 else ""
 
     @property
     def first(self) -> Waiting:
@@ -91,25 +101,62 @@ class Wanted:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Questions of one page: those that the reviewer can answer, and behind the last of them those of others."""
+
+    rows: Sequence[Waiting]
+    total: int
+    others: int
+    """Of the total, those of others; by the role that each wanted when it was asked."""
+    next: str | None
+    """The query of the next page."""
+
+
 async def inbox(site: Site, request: Request) -> Response:
     """The page."""
     query, by = request.query_params, reviewer_of(request)
     wanted = Wanted(query.get("text", "").strip(), query.get("tool", "").strip(), query.get("risk", ""))
-    fits = None if wanted.all else wanted.fits
-    page = await site.desk.inbox(by, limit=ROWS, after=query.get("after"), wanted=fits)
+    listed = await _listed(site, by, query, wanted)
     orders = _orders((await site.upstreams.offered())[0])
-    rows = [Row(one, *await _what(site, one, orders.get(one.tool or "", ()))) for one in page.rows]
+    rows = [await _row(site, one, orders.get(one.tool or "", ()), by) for one in listed.rows]
+    theirs, others = [row for row in rows if not row.barred], [row for row in rows if row.barred]
+    moved = len(others) - sum(not is_for(one, by) for one in listed.rows)  # by what was answered since it was asked
     return await site.page(
         request,
         "inbox.html",
-        cards=cards_of(rows),
-        total=page.total,
-        next=page.next,
+        cards=[*cards_of(theirs), *cards_of(others)],
+        total=listed.total,
+        others=listed.others + moved,
+        next=listed.next,
+        further="after" in query or "others" in query,
         wanted=wanted,
         risks=list(reversed(RISKS)),
-        names=json.dumps([one.name for one in page.rows]),
+        names=json.dumps([one.name for one in (await site.desk.inbox(by, limit=ROWS)).rows]),
         max_together=MAX_TOGETHER,
     )
+
+
+async def _listed(site: Site, by: Reviewer, query: Mapping[str, str], wanted: Wanted) -> Listed:
+    further = query.get("others")
+    limit = 1 if further else ROWS
+    mine = await site.desk.inbox(
+        by, limit=limit, after=query.get("after"), wanted=lambda one: is_for(one, by) and wanted.fits(one)
+    )
+    shown = () if further else mine.rows
+    rest = await site.desk.inbox(
+        by, limit=max(1, ROWS - len(shown)), after=further, wanted=lambda one: not is_for(one, by) and wanted.fits(one)
+    )
+    total = mine.total + rest.total
+    if mine.next is not None and not further:
+        return Listed(shown, total, rest.total, linked(query, after=mine.next))
+    more = None if rest.next is None else linked(query, after=None, others=rest.next)
+    return Listed([*shown, *rest.rows], total, rest.total, more)
+
+
+def is_for(one: Waiting, by: Reviewer) -> bool:
+    """Whether they have a role that is wanted."""
+    return not one.roles or not by.roles.isdisjoint(one.roles)
 
 
 def _orders(tools: Iterable[Tool]) -> Mapping[str, Sequence[str]]:
@@ -124,17 +171,26 @@ def _orders(tools: Iterable[Tool]) -> Mapping[str, Sequence[str]]:
     return found
 
 
-async def _what(site: Site, one: Waiting, order: Sequence[str]) -> tuple[tuple[Piece, ...], bool]:
+async def _row(site: Site, one: Waiting, order: Sequence[str], by: Reviewer) -> Row:
     if one.about == "run":
-        return (), True
+        return Row(one, ())
     try:
-        return brief(await _arguments(site.book, one), order)
+        run = await site.book.state_of(one.run)
+        what, whole = brief(await _arguments(site.book, run, one), order)
+        return Row(one, what, whole, _barred(one, run.approvals.get(one.name), by))
     except (CorruptLedger, UnreadableRecord):  # one damaged run hides no other
-        return brief(None)
+        return Row(one, *brief(None), _barred(one, None, by))
 
 
-async def _arguments(book: Book, one: Waiting) -> Any:
-    run = await book.state_of(one.run)
+def _barred(one: Waiting, asked: Approval | None, by: Reviewer) -> str:
+    stage = None if asked is None else asked.waits_for
+    if asked is not None and (by.tenant, by.id) in asked.agreed:
+        return "you have answered"
+    roles = one.roles if stage is None else () if stage[0].role is None else (stage[0].role,)
+    return "" if not roles or not by.roles.isdisjoint(roles) else f"for {', '.join(roles)}"
+
+
+async def _arguments(book: Book, run: Run, one: Waiting) -> Any:
     attempt, asked = run.attempts.get(one.name), run.approvals.get(one.name)
     if attempt is not None:
         return await short_in(book.ledger, attempt.intent.arguments)

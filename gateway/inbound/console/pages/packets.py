@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from starlette.responses import Response
 
 from gateway.inbound.console.pages.long_values import pointed, whole
 from gateway.inbound.console.pages.site import Missing, Site
+from gateway.inbound.console.pages.site import at as told_at
 from gateway.inbound.console.shown import left_out, parts_of
 from gateway.inbound.console.shown.compared import Compared, compared
 from gateway.inbound.console.shown.layers import Piece
@@ -31,6 +33,8 @@ from gateway.runtime.story import escalated
 
 ROOMS = {"approval": "approvals", "attempt": "attempts", "run": "escalations"}
 """Where the pages are, by what is asked about."""
+ENDED_WITHOUT = frozenset({"superseded", "returned", "rejected", "withdrawn", "lapsed", "revoked", "expired"})
+"""States of a question after which the same matter is asked again."""
 MAX_SEARCHED = 500_000
 """Characters of all arguments that are looked through for odd ones."""
 MAX_FOUND = 5_000
@@ -66,6 +70,11 @@ class Told:
     def approval(self) -> Approval | None:
         """The question itself, if it is one."""
         return None if self.packet.approval is None else self.run.approvals.get(self.packet.approval)
+
+    @property
+    def again(self) -> bool:
+        """Whether it is asked again: a question that waits, or that was granted, was about something of its own."""
+        return self.packet.before is not None and self.packet.before.state in ENDED_WITHOUT
 
     @property
     def handed_over(self) -> bool:
@@ -116,17 +125,30 @@ class Told:
     def reach(self) -> Sequence[tuple[str, str]]:
         """How far the yes that was given goes, where that is beyond this one call."""
         asked = self.approval
-        return reach_granted(self.packet, None if asked is None or asked.decision is None else asked.until)
+        until = None if asked is None or asked.decision is None else asked.until
+        return _readable(reach_granted(self.packet, until))
 
     @property
     def offered(self) -> Sequence[tuple[str, str]]:
         """How far a yes may be said to go, at most."""
-        return () if self.packet.offer is None else reach_asked(self.packet, None, None)
+        return () if self.packet.offer is None else _readable(reach_asked(self.packet, None, None))
 
     @property
     def room(self) -> str:
         """Where its page is."""
         return ROOMS[self.packet.about]
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?\+\d\d:\d\d")
+
+
+def _readable(reach: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    """With its time as the pages write times; what policy says stays as it is."""
+    return [(label, _TIME.sub(_at, text) if label == "how long" else text) for label, text in reach]
+
+
+def _at(found: re.Match[str]) -> str:
+    return told_at(datetime.fromisoformat(found[0]))
 
 
 async def packet(site: Site, request: Request) -> Response:

@@ -118,8 +118,14 @@
     addEventListener("pagehide", () => stream.close());
   }
 
-  // A step that is linked to is unfolded.
-  const unfold = () => { const one = location.hash && document.getElementById(location.hash.slice(1)); const inner = one && one.querySelector("details"); if (inner) { inner.open = true; one.scrollIntoView(); } };
+  // The way down to the answer is offered only while that is out of sight.
+  const down = document.querySelector(".to-decide"), decide = document.getElementById("decide");
+  if (down && decide && window.IntersectionObserver) {
+    new IntersectionObserver(([one]) => down.classList.toggle("there", one.isIntersecting), { rootMargin: "0px 0px -64px 0px" }).observe(decide);
+  }
+
+  // A step that is linked to is unfolded; a form that answers never is.
+  const unfold = () => { const one = /^#step-/.test(location.hash) && document.getElementById(location.hash.slice(1)); const inner = one && one.querySelector("details"); if (inner) { inner.open = true; one.scrollIntoView(); } };
   unfold();
   addEventListener("hashchange", unfold);
 })();
