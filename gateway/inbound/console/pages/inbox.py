@@ -132,9 +132,14 @@ async def inbox(site: Site, request: Request) -> Response:
         further="after" in query or "others" in query,
         wanted=wanted,
         risks=list(reversed(RISKS)),
-        names=json.dumps([one.name for one in (await site.desk.inbox(by, limit=ROWS)).rows]),
+        names=json.dumps([one.name for one in await _known(site, by, listed)]),
         max_together=MAX_TOGETHER,
     )
+
+
+async def _known(site: Site, by: Reviewer, listed: Listed) -> Sequence[Waiting]:
+    """The first of all, in the order in which news of them come."""
+    return (await site.desk.inbox(by, limit=ROWS)).rows if listed.others and listed.next else listed.rows
 
 
 async def _listed(site: Site, by: Reviewer, query: Mapping[str, str], wanted: Wanted) -> Listed:
