@@ -170,6 +170,8 @@ def test_the_exit_code_says_whether_it_is_right(told: Report, code: int, strictl
     assert Report(told.problems, told.policies, strict=True).exit_code == strictly
 
 
+@pytest.mark.slow
+@pytest.mark.long
 async def test_the_command_prints_the_format_and_ends_with_the_code(tmp_path: Path) -> None:
     quiet, flawed = str(written(tmp_path, QUIET, "q.yaml")), str(written(tmp_path, FLAWED))
     broken = str(written(tmp_path, "workflow: [", "broken.yaml"))

@@ -20,6 +20,8 @@ transitions:
 """
 
 
+@pytest.mark.slow
+@pytest.mark.long
 async def test_a_child_run_may_do_what_its_parent_passes_on(time_server: list[str], tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
     config = tmp_path / "gateway.yaml"

@@ -53,6 +53,8 @@ async def test_a_claude_code_shaped_client_reaches_the_real_filesystem_server(
     assert kinds.count("approval.requested") == 2
 
 
+@pytest.mark.slow
+@pytest.mark.long
 async def test_a_codex_shaped_client_gets_the_same_tools_and_the_same_results(
     filesystem_server: list[str], tmp_path: Path
 ) -> None:

@@ -129,6 +129,8 @@ async def test_a_changed_payload_is_never_shown_as_what_was_recorded_and_hides_n
     assert UNSHOWN in packet
 
 
+@pytest.mark.slow
+@pytest.mark.long
 async def test_one_damaged_run_hides_nothing_that_waits_in_another(tmp_path: Path) -> None:
     ledger, upstreams = await open_ledger(ledger_of(tmp_path)[1]), world.ScriptedUpstreams()
     upstreams.offer(world.tool("write"), world.tool("pay"))

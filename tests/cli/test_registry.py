@@ -211,6 +211,8 @@ async def test_a_running_gateway_withholds_what_changed_and_lists_what_was_pinne
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
+@pytest.mark.long
 async def test_a_tool_that_is_pinned_again_is_listed_and_called_by_the_clients_that_are_there(tmp_path: Path) -> None:
     pins, policy = tmp_path / "pins.yaml", tmp_path / "careful.yaml"
     write_pins(pins, {"echo": Pin(digest=pin(ECHO), definition=pinned_part(ECHO))})

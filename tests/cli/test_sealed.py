@@ -57,6 +57,8 @@ async def test_a_signed_ledger_is_sealed_as_it_grows_and_at_the_end_and_verifies
     assert f"the ledger was shortened: it had {last.size} records, and has {last.size - 1}" in shortened
 
 
+@pytest.mark.slow
+@pytest.mark.long
 async def test_without_a_key_it_says_so_and_is_sealed_all_the_same(time_server: list[str], tmp_path: Path) -> None:
     async with counterfoil("wrap", *ledger_of(tmp_path), "--", *time_server) as window:
         await window.call("get_current_time", {"timezone": "UTC"})

@@ -35,12 +35,16 @@ async def written(path: Path, end: str) -> str:
     return f"sqlite:///{path}"
 
 
+LATER = [pytest.mark.slow, pytest.mark.long]
+"""Commands take seconds, and the others of the kind are enough for every day."""
+
+
 @pytest.mark.parametrize(
     ("end", "row", "closing", "state"),
     [
-        ("undone", "UNDONE by step 6", "", "open"),
+        pytest.param("undone", "UNDONE by step 6", "", "open", marks=LATER),
         ("failed", "NOT UNDONE, a person must:", "; a person must undo: run_1.2", "open, 1 for a person to undo"),
-        ("owed", "to be undone", "; to be undone: run_1.2", "open, 1 to be undone"),
+        pytest.param("owed", "to be undone", "; to be undone: run_1.2", "open, 1 to be undone", marks=LATER),
         ("asked", "to be undone", "; to be undone: run_1.2", "open, 1 to be undone"),
     ],
 )  # fmt: skip
