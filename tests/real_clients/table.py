@@ -34,6 +34,8 @@ class Client:
     """Of a venv of its own; none means the environment of these tests."""
     quick: bool = False
     """Installed and run in seconds: part of the tests."""
+    waits: bool = False
+    """It takes tasks, and waits for their end: so for the person whom a refused call here needs, who never comes."""
 
     def command(self, target: Target, steps: Steps) -> list[str]:
         """What to run; its last line on stdout is a JSON object.
@@ -72,7 +74,7 @@ CLIENTS = [
     Client("ts2-legacy", "ts2.mjs", "legacy", quick=True),
     Client("ts2-auto", "ts2.mjs", "auto", quick=True),
     Client("inspector-legacy", "inspector.py", "legacy", quick=True),
-    Client("inspector-modern", "inspector.py", "modern", quick=True),
+    Client("inspector-modern", "inspector.py", "modern", quick=True, waits=True),
     Client("fastmcp", "fastmcp_client.py", requirements=("fastmcp==4.2.3",)),
     Client(
         "langchain",
