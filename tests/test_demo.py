@@ -99,6 +99,7 @@ def test_whoever_stops_the_demo_is_left_with_nothing(tmp_path: Path, ending: sig
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_is_asked_to_be_kept_is_kept(tmp_path: Path) -> None:
     env = environment(tmp_path)
     played = subprocess.run(

@@ -136,6 +136,7 @@ class Worlds(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_whatever_hypothesis_thinks_of_nothing_is_lost_and_nothing_is_done_twice() -> None:
     quick = settings(
         max_examples=settings().max_examples,
