@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import os
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -12,7 +13,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
-from gateway.inbound.mcp import IDLE_S
+from gateway.inbound.mcp import IDLE_S, OWN_TOOLS
 from gateway.model.policy import Policy
 from gateway.outbound import otel
 from gateway.outbound.clock import SystemClock, clock_of
@@ -23,11 +24,13 @@ from gateway.outbound.looks import Place, PlacedLooks, misplaced
 from gateway.outbound.notices import Channel, installed, notifier_of
 from gateway.outbound.policy_files import load_policy, starter_policy
 from gateway.outbound.upstream.catalogue import Catalogue
+from gateway.outbound.upstream.sight import Sight
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
 from gateway.outbound.watched import Watched
 from gateway.ports import Clock, Ledger
 from gateway.reload import Reload, Source, default_of, first, load_from
 from gateway.reviewing import Reviewing
+from gateway.runtime import trace
 from gateway.runtime.announce import Announcer, LinkFor
 from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
@@ -42,6 +45,7 @@ from gateway.settings import (
     ClientPatience,
     HttpUpstream,
     Settings,
+    TelemetrySettings,
     Timeouts,
     Upstream,
     default_ledger_url,
@@ -98,6 +102,7 @@ class Plan:
     """None where nobody reviews over HTTP."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
 
 def plan_of(settings: Settings) -> Plan:
@@ -124,6 +129,7 @@ def plan_of(settings: Settings) -> Plan:
         session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
         places=settings.places,
         channels=installed(settings.channels),
+        telemetry=settings.telemetry,
     )
 
 
@@ -202,8 +208,10 @@ class Gateway:
     """How far the ledger's time was before its clock at the start."""
     signed: bool = False
     """Whether the ledger's checkpoints are."""
-    traced: bool = False
-    """Whether somebody is sent spans."""
+    telemetry: trace.Telemetry | None = None
+    """None where nobody is told anything."""
+    scrape: Callable[[], tuple[bytes, str]] | None = None
+    """All figures for Prometheus, and their media type; None where they are not kept."""
     session_idle_s: float = IDLE_S
     """As in `Plan`."""
     stdio: frozenset[str] = frozenset()
@@ -279,32 +287,58 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
 
     Raises: NotOurLedger, LedgerUnavailable, ValueError.
     """
-    flush = otel.start()
+    telling = otel.start(prometheus=plan.telemetry.prometheus)
     ledger = await open_ledger(plan.ledger)
+    telemetry = None if telling is None else trace.Telemetry(ledger.salt, _told(plan.telemetry))
+    sight = Sight(None if telemetry is None else telemetry.outbound, plan.telemetry.baggage)
     try:
         pinned = frozenset(name for policy in plan.policies.values() for name in policy.pins)
-        catalogue = await Catalogue.open(plan.upstreams, prefix=plan.prefix, sole=plan.sole, vouched=pinned)
+        catalogue = await Catalogue.open(
+            plan.upstreams, prefix=plan.prefix, sole=plan.sole, vouched=pinned, sight=sight
+        )
         gc.collect()
         gc.freeze()  # what was imported and made so far stays: no collection need look at it again
         gc.set_threshold(*COLLECTIONS)
         try:
             async with _engine(plan, ledger, catalogue) as gateway:
+                if telemetry is not None:
+                    telemetry.knows = lambda name: name in OWN_TOOLS or catalogue.offers(name)
+                    telemetry.unresolved(gateway.recovery.unknown_for_s)
+                    gateway.book.telemetry = telemetry
                 stdio = frozenset(spec.name for spec in plan.upstreams if isinstance(spec, StdioSpec))
                 yield replace(
                     gateway,
-                    traced=flush is not None,
+                    telemetry=telemetry,
+                    scrape=None if telling is None else telling.scrape,
                     session_idle_s=plan.session_idle_s,
                     stdio=stdio,
                     reviewing=plan.reviewing,
                 )
         finally:
             # At the same time: each may take a while, and together they have what is left of 5 s.
-            await asyncio.gather(catalogue.close(), otel.stop(flush) if flush is not None else asyncio.sleep(0))
+            await asyncio.gather(catalogue.close(), telling.stop() if telling is not None else asyncio.sleep(0))
     finally:
         try:
             await asyncio.wait_for(ledger.close(), LEDGER_S)
         except TimeoutError:
             _LOG.warning("the ledger is locked by somebody else; it is left as it is, and nothing in it is lost")
+
+
+CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""By which OpenTelemetry's own instrumentations are told whether to tell content."""
+
+_CONTENT = {"span_only": "spans", "event_only": "events", "span_and_event": "both"}
+
+
+def _told(settings: TelemetrySettings) -> trace.Options:
+    where = settings.content or _CONTENT.get(os.environ.get(CONTENT, "").strip().lower(), "none")
+    return trace.Options(
+        remote=settings.remote_context,
+        on_spans=where in {"spans", "both"},
+        on_events=where in {"events", "both"},
+        max_bytes=settings.content_bytes,
+        codes=trace.status_codes(os.environ.get("OTEL_SEMCONV_STABILITY_OPT_IN", "")),
+    )
 
 
 @asynccontextmanager

@@ -22,7 +22,18 @@ from gateway.inbound.console.pages import Live
 from gateway.inbound.console.pages import pages as pages_of
 from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
-from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
+from gateway.inbound.mcp import (
+    Fault,
+    Observe,
+    Relay,
+    RequestInfo,
+    Tell,
+    http_app,
+    relay_of,
+    serve_stdio,
+    server_config,
+    unobserved,
+)
 from gateway.outbound.oidc.flow import Flow
 from gateway.outbound.oidc.provider import Provider
 from gateway.reviewing import Reviewing
@@ -34,20 +45,34 @@ LET_GO_S = 0.2
 """How long the answers may take that calls get which waited for a person."""
 
 
-@contextmanager
-def observed(info: RequestInfo) -> Iterator[None]:
-    """The SERVER span around one request."""
-    request = trace.Inbound(
-        method=info.method,
-        target=info.target,
-        request_id=str(info.request_id),
-        protocol_version=info.protocol_version,
-        session=info.session,
-        transport="pipe" if info.transport == "stdio" else "tcp",
-        carrier=info.trace,
-    )
-    with trace.inbound(request):
-        yield
+def observing(telemetry: trace.Telemetry) -> Observe:
+    """The SERVER span around each request."""
+
+    @contextmanager
+    def observe(info: RequestInfo) -> Iterator[Tell]:
+        request = trace.Inbound(
+            method=info.method,
+            tool=info.tool,
+            prompt=info.prompt,
+            resource=info.resource,
+            request_id=str(info.request_id),
+            protocol_version=info.protocol_version,
+            session=info.session,
+            transport="pipe" if info.transport == "stdio" else "tcp",
+            meta=info.meta,
+            headers=info.headers,
+        )
+        with telemetry.inbound(request) as told:
+            try:
+                yield told.result
+            except Fault as fault:
+                told.refused(fault.error.get("code"), str(fault.error.get("message") or ""))
+                raise
+            except Exception as error:
+                told.fail(type(error).__name__)
+                raise
+
+    return observe
 
 
 def _relay(gateway: Gateway, seal_key: bytes | None) -> Relay:
@@ -59,7 +84,7 @@ def _relay(gateway: Gateway, seal_key: bytes | None) -> Relay:
         version=version("counterfoil"),
         seal_key=seal_key,
         screen=gateway.screen.listed,
-        observe=observed if gateway.traced else unobserved,
+        observe=unobserved if gateway.telemetry is None else observing(gateway.telemetry),
     )
 
 

@@ -36,6 +36,8 @@ from gateway.outbound.server_entries import (
     entry_problems,
     in_use,
 )
+from gateway.outbound.telemetry_entry import KEY_PATTERN, TelemetryEntry
+from gateway.outbound.telemetry_entry import TelemetrySettings as TelemetrySettings
 from gateway.outbound.yaml_files import Document, Problem, Problems, read
 from gateway.runtime.sealing import EVERY_S, UNSIGNED, Sealing
 
@@ -135,6 +137,8 @@ class Settings:
     """How reviewers come in."""
     hold_s: float | None = None
     """How long a call that waits for a person is kept with its client; None: as is usual."""
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    """How much of what comes in is believed, and how much of it goes out."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -213,9 +217,10 @@ class _File(FilePart):
     places: dict[str, PlaceEntry] = Field(default={})
     notify: tuple[notices.NotifyEntry, ...] = ()
     console: ConsoleEntry = ConsoleEntry()
+    telemetry: TelemetryEntry = TelemetryEntry()
 
 
-_PATTERNS = {NAME_PATTERN: "a workflow's name", **notices.PATTERNS}
+_PATTERNS = {NAME_PATTERN: "a workflow's name", KEY_PATTERN: "a key of baggage", **notices.PATTERNS}
 
 _EXPANDED: tuple[Place, ...] = (("ledger",), ("policies",), ("run_tokens", "key"), ("seal", "key"), ("seal", "head"))
 _EXPANDED_IN_ENTRY: tuple[Place, ...] = (
@@ -284,6 +289,7 @@ class _Reading:
             channels=tuple(self._channel(at, entry) for at, entry in enumerate(said.notify)),
             console=said.console.settings(lambda *keys: self._texts["console", *keys]),
             hold_s=said.approvals.hold_s,
+            telemetry=said.telemetry.settings(),
         )
 
     def _place(self, name: str, entry: PlaceEntry) -> LookPlace:

@@ -74,6 +74,7 @@ def _requested(run: Run, record: Record, event: ApprovalRequested) -> Run:
         undoes=event.compensates,
         policy=event.policy,
         alike=event.alike,
+        asked_in=record.trace,
     )
     run = _superseded(run, record, event.supersedes, approval.id)
     if event.compensates is not None:

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from gateway.model.asked import Granted, Stage, Terms
 from gateway.model.canonical import Digest
+from gateway.model.record import TraceContext
 
 Decision: TypeAlias = Literal["approved", "rejected", "returned", "revoked", "superseded", "withdrawn", "expired"]
 
@@ -59,6 +60,8 @@ class Approval:
     """Tenant and id of those who looked at it."""
     links: tuple[str, ...] = ()
     """The signed links by which answers came."""
+    asked_in: TraceContext | None = None
+    """Of the request that asked."""
 
     @property
     def used_by(self) -> str | None:

@@ -39,6 +39,9 @@ from gateway.ports.notices import NotTaken as NotTaken
 from gateway.ports.upstreams import Dispatch as Dispatch
 from gateway.ports.upstreams import Look as Look
 from gateway.ports.upstreams import Looks as Looks
+from gateway.ports.upstreams import Observed as Observed
+from gateway.ports.upstreams import Observing as Observing
+from gateway.ports.upstreams import Sending as Sending
 from gateway.ports.upstreams import Upstreams as Upstreams
 
 

@@ -1,6 +1,7 @@
 """Servers, and places at which verifiers look."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ class Dispatch:
     arguments: Mapping[str, Any]
     timeout_s: float
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """The client's `_meta`, our keys taken out, trace context and idempotency key put in."""
+    """The client's `_meta`, our keys taken out and the idempotency key put in."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Extra headers for HTTP upstreams."""
     late: Callable[[Answer], None] | None = None
@@ -33,6 +34,36 @@ class Dispatch:
     may be sent: others may have settled by then that it never was."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Further params of a next round: `inputResponses`, `requestState` [MCP 2026-07-28]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """One request on its way to an upstream, for whoever observes it."""
+
+    method: str
+    target: str | None
+    """The tool or prompt that it names, as the upstream knows it."""
+    upstream: str
+    request_id: int
+    version: str
+    """The protocol version that it is sent under."""
+    address: tuple[str, int] | None
+    """Host and port; None over stdio."""
+
+
+class Observed(Protocol):
+    """One request, while it is under way."""
+
+    carrier: Mapping[str, str]
+    """Trace context, for `_meta` and for HTTP headers."""
+
+    def answered(self, answer: Answer) -> None:
+        """What came of it."""
+        ...
+
+
+Observing = Callable[[Sending], AbstractContextManager[Observed]]
+"""Entered around each request that goes to an upstream for somebody: a client, a verifier, recovery."""
 
 
 class Upstreams(Protocol):

@@ -26,7 +26,7 @@ from gateway.model.record import SCHEMA, Record, encode, utc
 from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState, Tracked, joined
 from gateway.model.trusted import trusted
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable, Occupied
-from gateway.runtime import measures, trace
+from gateway.runtime import trace
 from gateway.runtime.heads import Heads
 from gateway.runtime.health import Health
 from gateway.runtime.leases import NOBODYS
@@ -96,6 +96,8 @@ class Book:
         self.health = Health(clock)
         self.heard: Callable[[Run, Sequence[Event]], None] = lambda _run, _events: None
         """Told of each step once it is durable, with the run after it. Returns at once."""
+        self.telemetry: trace.Telemetry | None = None
+        """Told of each record once it is durable; None where nobody listens."""
 
     async def state_of(self, run_id: str) -> Run:
         """The run as of its last event, this process's queued ones included."""
@@ -104,6 +106,10 @@ class Book:
     async def durable_state_of(self, run_id: str, knowing: str) -> Run:
         """The run as of its last event that is known to be on disk: what a client may be told of that attempt."""
         return await self._heads.durable(run_id, knowing)
+
+    def known(self, run_id: str) -> Run | None:
+        """The run as it is known here, if it is; perhaps not its last state."""
+        return self._heads.kept(run_id)
 
     def only_read(self, run_id: str, attempt_id: str) -> bool:
         """Whether the attempt is known here to be a read, so that nothing hangs on its delivery."""
@@ -178,7 +184,8 @@ class Book:
                 raise
             else:
                 self._heads.appended(after)
-                measures.recorded(after, events)
+                if self.telemetry is not None:
+                    self.telemetry.recorded(records, after, rules, cited)
                 self.heard(after, events)
                 return events, after, rules
         raise LedgerUnavailable(f"run `{run_id}` changed under our hands {ROUNDS} times")

@@ -120,25 +120,22 @@ class Carrier:
             answered = Answered(proposal.run, attempt.id, answer, tool, proposal.arguments, elapsed)
             loop.call_soon(self._keep, answered)
 
-        with trace.outbound(tool.own_name, tool.upstream, attempt.id) as span:
-            carried = trace.carrier()
-            rules = await self._policies.of(attempt.intent.policy)
-            arguments, meta, headers = keyed(proposal, rules, tool, attempt.id)
-            dispatch = Dispatch(
-                tool=tool,
-                arguments=arguments,
-                timeout_s=left_s(),
-                left_s=left_s,
-                meta={**proposal.meta, **meta, **carried},
-                headers={**headers, **carried},
-                late=late,
-                caller=caller,
-                heed_loss=attempt.intent.effect is Effect.READ,
-                more=proposal.more,
-            )
-            answer = await self._upstreams.call(dispatch)
-            trace.answered(span, answer)
-        return answer
+        rules = await self._policies.of(attempt.intent.policy)
+        arguments, meta, headers = keyed(proposal, rules, tool, attempt.id)
+        dispatch = Dispatch(
+            tool=tool,
+            arguments=arguments,
+            timeout_s=left_s(),
+            left_s=left_s,
+            meta={**proposal.meta, **meta},
+            headers=headers,
+            late=late,
+            caller=caller,
+            heed_loss=attempt.intent.effect is Effect.READ,
+            more=proposal.more,
+        )
+        with trace.attempting(proposal.run, attempt):
+            return await self._upstreams.call(dispatch)
 
     async def _take(self, answered: Answered) -> tuple[Run, Rules, bool]:
         """The answer is recorded, and verified if its transition names a verifier; whether it was, or another one had

@@ -259,6 +259,7 @@ class Engine:
         observed = Observed(tool, self._definitions.cite(tool, payloads), salt=self.salt)
         party = None if caller is None else caller.party
         moments: list[Moment] = []
+        trace.proposed()
         for _ in range(ROUNDS):
 
             def judged(run: Run, rules: Rules, now: datetime, observed: Observed = observed) -> Sequence[Event]:
@@ -347,6 +348,7 @@ class Engine:
         if attempt_id not in run.attempts:
             run = await self._book.fresh_state_of(run_of(attempt_id))
             rules = await self._policies.of(run.policy)
+        trace.again(await trace.recorded_in(self._ledger, run.id, run.attempts[attempt_id].seq))
         return await self._show(run, rules, run.attempts[attempt_id], replayed=True)
 
     async def ended(self, attempt_id: str, principal: Principal, answer: Answer) -> Shown:

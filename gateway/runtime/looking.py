@@ -13,7 +13,6 @@ from gateway.model.policy import Verifier, Way
 from gateway.model.run import Attempt
 from gateway.model.tool import Answer, NotSent, ToolResult
 from gateway.ports import Dispatch, Ledger, Look, Looks, Upstreams
-from gateway.runtime import trace
 from gateway.runtime.wire import ANY_DEPTH
 
 
@@ -70,7 +69,7 @@ class Looking:
             return NotSent(f"no upstream offers `{name}` as policy pins it")
         if isinstance(arguments, Undecided):
             return NotSent(f"what to ask `{name}` cannot be told: {arguments.reason}")
-        return await self._upstreams.call(Dispatch(tool, arguments, timeout_s, meta=trace.carrier()))
+        return await self._upstreams.call(Dispatch(tool, arguments, timeout_s))
 
     async def _own(self, attempt: Attempt | None) -> Answer:
         """The attempt's own result, as it is recorded."""

@@ -18,7 +18,7 @@ from gateway.model.record import utc
 from gateway.model.review import Answer, Refused, Reviewer
 from gateway.model.run import Run, joined
 from gateway.ports import Exhausted, NoSuchRun
-from gateway.runtime import tell
+from gateway.runtime import tell, trace
 from gateway.runtime.bells import Bells
 from gateway.runtime.book import Book, Step
 from gateway.runtime.named import run_of
@@ -66,7 +66,15 @@ class Questions:
         """`ring` is called whenever something was said about the question, here or in another process. The result ends
         that.
         """
-        return self._bells.hang(question.id, question.told.run, ring)
+        run = question.told.run
+        silent = self._bells.hang(question.id, run, ring)
+        end = trace.waiting(run, question.id, lambda: self._book.known(run))
+
+        def over() -> None:
+            silent()
+            end()
+
+        return over
 
     def heard_by_others(self, question: Question) -> bool:
         """Whether somebody in this process waits for its answer."""

@@ -9,6 +9,7 @@ What nobody can say stays unknown, and a person is asked.
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,6 +23,7 @@ from gateway.model.policy import StatusQuery
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, Tracked
 from gateway.ports import LedgerUnavailable, UnreadableRecord, Upstreams
+from gateway.runtime import trace
 from gateway.runtime.book import Book
 from gateway.runtime.engine import Engine
 from gateway.runtime.leases import NOBODYS
@@ -53,6 +55,8 @@ class _Watch:
     """Whether this gateway has no way to find out."""
     stuck: str = ""
     """What the last try to settle it met with, where that is no trouble of the whole ledger's."""
+    unknown_since: float | None = None
+    """When it was intended, in seconds since the epoch, once it was read as unknown."""
 
 
 class Recovery:
@@ -70,6 +74,12 @@ class Recovery:
     def state(self) -> dict[str, int]:
         """For `/readyz`: how many attempts the last sweep found unsettled, and how many only a person can settle."""
         return {"attempts": len(self._watches), "for_people": self._left}
+
+    def unknown_for_s(self) -> Sequence[float]:
+        """For each attempt whose outcome is unknown, how long ago it was intended. Callable from any thread."""
+        now = self._clock.now()
+        found = [watch.unknown_since for watch in list(self._watches.values())]
+        return [max(0.0, now - since) for since in found if since is not None]
 
     def is_for_people(self, attempt: str) -> bool:
         """Whether this gateway knows no way to find out what became of it."""
@@ -149,9 +159,10 @@ class Recovery:
     async def _settle(self, seen: Tracked) -> bool:
         run, attempt = await self._carrier.attempt_of(seen.run, seen.attempt)
         if attempt.state is AttemptState.UNKNOWN:
+            self._watches[attempt.id].unknown_since = attempt.at.timestamp()
             return await self._inquire(seen, run, attempt)
         if attempt.unverified:
-            return await self._verify(seen)
+            return await self._verify(seen, run, attempt)
         return await self._give_up(seen, run, attempt)
 
     def _stuck(self, seen: Tracked, why: BaseException) -> None:
@@ -163,11 +174,11 @@ class Recovery:
             _LOG.error("attempt %s cannot be settled: %s", seen.attempt, why, exc_info=None if known else why)
         watch.stuck = said
 
-    async def _verify(self, seen: Tracked) -> bool:
+    async def _verify(self, seen: Tracked, run: Run, attempt: Attempt) -> bool:
         """Its verifier is asked again, if this gateway can: else another one serves what it has to be judged by."""
         if not await self._carrier.can_verify(seen.run, seen.attempt) or await self._carrier.claim(seen) is None:
             return False
-        with self._carrier.working_on(seen.attempt):
+        with self._carrier.working_on(seen.attempt), await self._traced(run, attempt):
             return (await self._carrier.verify_again(seen.run, seen.attempt)).attempts[seen.attempt].settled
 
     async def _give_up(self, seen: Tracked, run: Run, attempt: Attempt) -> bool:
@@ -176,8 +187,13 @@ class Recovery:
         waits = attempt.state is AttemptState.SUSPENDED and until is not None and until.timestamp() > self._clock.now()
         if attempt.settled or waits or await self._carrier.claim(seen) is None:
             return False
-        _ = await self._book.lose(run.id, attempt.id, "its gateway went away before an answer was recorded")
+        with await self._traced(run, attempt):
+            _ = await self._book.lose(run.id, attempt.id, "its gateway went away before an answer was recorded")
         return True
+
+    async def _traced(self, run: Run, attempt: Attempt) -> AbstractContextManager[None]:
+        """The span of what is done for it."""
+        return trace.settling(run, attempt, await trace.recorded_in(self._book.ledger, run.id, attempt.seq))
 
     # --- what is unknown --------------------------------------------------------------------------------------------
 
@@ -200,7 +216,7 @@ class Recovery:
             return False
         if await self._carrier.claim(seen) is None:
             return False
-        with self._carrier.working_on(attempt.id):
+        with self._carrier.working_on(attempt.id), await self._traced(run, attempt):
             arguments = parse(body)
             if query is not None and await self._ask(query, run, attempt, arguments, rules, settled=settled):
                 return True

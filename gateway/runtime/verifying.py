@@ -13,6 +13,7 @@ from gateway.model.policy import Verifier
 from gateway.model.record import utc
 from gateway.model.run import Attempt, Run
 from gateway.model.tool import Answer
+from gateway.runtime import trace
 from gateway.runtime.book import Book
 from gateway.runtime.looking import Looking
 from gateway.runtime.wire import arguments_of, stored
@@ -52,7 +53,7 @@ class Verifying:
     ) -> tuple[Probed, dict[Digest, bytes]]:
         """What a verifier finds before a call with these arguments is made, and what is to be stored of it."""
         rule = rules.policy.verifiers[name]
-        answer, started = await self._seen(rule, arguments, rules, None)
+        answer, started = await self._seen(name, rule, run, arguments, rules, None)
         cited, payloads = stored(answer, self._salt)
         now, found = utc(self._clock.now()), cited.digest if cited else None
         verdict, says = judged(name, rule, run, answer, arguments, rules, now)
@@ -62,7 +63,7 @@ class Verifying:
     async def _ask(self, run: Run, rules: Rules, asked: Question, arguments: Mapping[str, Any]) -> tuple[Run, Rules]:
         """One verifier has spoken, or another gateway has asked it meanwhile."""
         begun = self._clock.monotonic()
-        answer, started = await self._seen(asked.rule, arguments, rules, asked.attempt)
+        answer, started = await self._seen(asked.verifier, asked.rule, run, arguments, rules, asked.attempt)
         elapsed = self._clock.monotonic() - begun
         cited, payloads = stored(answer, self._salt)
 
@@ -78,7 +79,12 @@ class Verifying:
         return run, rules
 
     async def _seen(
-        self, rule: Verifier, arguments: Mapping[str, Any], rules: Rules, about: Attempt | None
+        self, name: str, rule: Verifier, run: Run, arguments: Mapping[str, Any], rules: Rules, about: Attempt | None
     ) -> tuple[Answer, datetime]:
         started = utc(self._clock.now())
-        return await self.looking.seen(rule, arguments, rules, started, about), started
+        if rule.probe is None and rule.way is None:  # it reads what is recorded: no span
+            return await self.looking.seen(rule, arguments, rules, started, about), started
+        with trace.verifying(name, run.id, about.id if about is not None else None) as looking:
+            answer = await self.looking.seen(rule, arguments, rules, started, about)
+            looking.saw(answer)
+        return answer, started

@@ -4,6 +4,7 @@
 """
 
 from gateway.inbound.mcp.door import Guard as Guard
+from gateway.inbound.mcp.faults import Fault as Fault
 from gateway.inbound.mcp.framing import server_config as server_config
 from gateway.inbound.mcp.identity import RUN_HEADER as RUN_HEADER
 from gateway.inbound.mcp.identity import local_user as local_user
@@ -11,7 +12,9 @@ from gateway.inbound.mcp.mount import HttpApp as HttpApp
 from gateway.inbound.mcp.mount import http_app as http_app
 from gateway.inbound.mcp.observing import Observe as Observe
 from gateway.inbound.mcp.observing import RequestInfo as RequestInfo
+from gateway.inbound.mcp.observing import Tell as Tell
 from gateway.inbound.mcp.observing import unobserved as unobserved
+from gateway.inbound.mcp.own_tools import OWN_TOOLS as OWN_TOOLS
 from gateway.inbound.mcp.ports import Gate as Gate
 from gateway.inbound.mcp.ports import Offers as Offers
 from gateway.inbound.mcp.relay import Relay as Relay

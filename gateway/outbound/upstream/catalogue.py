@@ -18,6 +18,7 @@ from gateway.outbound.upstream.hearing import Hearing
 from gateway.outbound.upstream.link import Hooks, Link
 from gateway.outbound.upstream.negotiate import Client
 from gateway.outbound.upstream.offering import Interned, Offering, Troubles
+from gateway.outbound.upstream.sight import UNSEEN, Sight
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, Patience, Spec, check
 from gateway.outbound.upstream.supervisor import Upstream
 from gateway.outbound.upstream.wire import Ask
@@ -46,6 +47,7 @@ class Catalogue:
         client: Client,
         sole: bool,
         vouched: frozenset[str],
+        sight: Sight,
     ) -> None:
         self._prefix = prefix
         self._offer = partial(Offering, prefix=prefix, interned=Interned(), vouched=vouched)
@@ -55,7 +57,7 @@ class Catalogue:
         self._closing: asyncio.Future[None] | None = None
         self._hearing = Hearing()
         self.shown_anew = self._hearing.shown_anew
-        hooks = Hooks(changed=self._changed, told=self._hearing.told, asked=self._hearing.asked)
+        hooks = Hooks(changed=self._changed, told=self._hearing.told, asked=self._hearing.asked, sight=sight)
         self._upstreams = {
             spec.name: Upstream(spec, client, spec.patience or patience, hooks=hooks, sole=sole) for spec in specs
         }
@@ -70,6 +72,7 @@ class Catalogue:
         client: Client | None = None,
         sole: bool = False,
         vouched: frozenset[str] = frozenset(),
+        sight: Sight = UNSEEN,
     ) -> "Catalogue":
         """Every upstream is up, or its first attempt has failed; those are tried again for as long as we run.
 
@@ -80,7 +83,7 @@ class Catalogue:
         """
         check(specs)
         ours = client or Client("counterfoil", version("counterfoil"))
-        catalogue = cls(specs, prefix=prefix, patience=patience, client=ours, sole=sole, vouched=vouched)
+        catalogue = cls(specs, prefix=prefix, patience=patience, client=ours, sole=sole, vouched=vouched, sight=sight)
         try:
             await asyncio.gather(*(upstream.settled() for upstream in catalogue._upstreams.values()))
         except asyncio.CancelledError:
@@ -183,6 +186,11 @@ class Catalogue:
         for link in offering.links.values():
             link.look(kind)
         return offering.listed(kind)
+
+    def offers(self, name: str) -> bool:
+        """Whether the house is offered a tool or a prompt of that name."""
+        offering = self._now(None)
+        return name in offering.tools.by_name or name in offering.prompts.by_name
 
     def mirrored(self, tool: str, party: Party) -> Mapping[str, Any] | None:
         """The tool's input schema, if it names arguments that HTTP says in headers too."""

@@ -12,6 +12,7 @@ from gateway.model.offer import Kind
 from gateway.model.party import Party
 from gateway.model.tool import Answer, NotSent, ToolResult
 from gateway.outbound.upstream import rounds
+from gateway.outbound.upstream.call import Call
 from gateway.outbound.upstream.calls import Calls
 from gateway.outbound.upstream.connection import connection_to
 from gateway.outbound.upstream.listing import METHODS, Listing
@@ -25,6 +26,7 @@ from gateway.outbound.upstream.negotiate import (
     why,
 )
 from gateway.outbound.upstream.questions import TOKEN, Tell
+from gateway.outbound.upstream.sight import BAGGAGE, UNSEEN, Sight, address_of, sending
 from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec
 from gateway.outbound.upstream.subscriptions import Subscriptions
 from gateway.outbound.upstream.wire import Ask, Hear, unknown
@@ -57,6 +59,8 @@ class Hooks:
     """A notification that belongs to no call: resources/updated, logs, elicitation/complete, unknown ones."""
     asked: "Callable[[Link, str, Mapping[str, Any], Tell], Awaitable[Answer]] | None" = None
     """What a legacy upstream asks while no call is under way; None: it is told that we know no such method."""
+    sight: Sight = UNSEEN
+    """What is seen of its requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class Link:
         self.name = spec.name
         self.headers = isinstance(spec, HttpSpec)
         """Whether calls over it have HTTP headers."""
+        self._address = address_of(spec)
         self.party = party
         self.counts: Counter[str] = Counter()
         self.health = Health()
@@ -195,9 +200,23 @@ class Link:
         return await once(ask)
 
     async def _once(self, agreement: Agreement, caller: Caller | None, ask: Ask) -> Answer:
-        call = self._calls.open(ask, caller)
-        meta = {**ask.meta, TOKEN: call.id} if TOKEN in ask.meta else ask.meta
-        call.ask = ask.sent(agreement.params(ask.params, meta, caller), agreement.version)
+        call, sight = self._calls.open(ask, caller), self._hooks.sight
+        if sight.observing is None:
+            return await self._carried(call, agreement, {})
+        with sight.observing(sending(call, agreement.version, self.name, self._address)) as observed:
+            answer = await self._carried(call, agreement, observed.carrier)
+            observed.answered(answer)
+        return answer
+
+    async def _carried(self, call: Call, agreement: Agreement, carrier: Mapping[str, str]) -> Answer:
+        """The call, with the trace context that it goes out under."""
+        ask = call.ask
+        meta = self._hooks.sight.meta(ask.meta)
+        told = {BAGGAGE: meta[BAGGAGE], **carrier} if BAGGAGE in meta else carrier
+        if carrier or TOKEN in meta:
+            meta = {**meta, **carrier, TOKEN: call.id} if TOKEN in meta else {**meta, **carrier}
+        params = agreement.params(ask.params, meta, call.caller)
+        call.ask = ask.sent(params, agreement.version, {**ask.headers, **told} if told else ask.headers)
         return await self._calls.carried(call, self._connection.carry)
 
     async def _own(self, method: str, params: Mapping[str, Any]) -> Answer:

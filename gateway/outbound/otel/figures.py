@@ -1,0 +1,60 @@
+"""Metrics by the SDK of OpenTelemetry: sent over OTLP, or scraped by Prometheus, or both."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+
+from gateway.outbound.otel.encoding import Value
+from gateway.outbound.otel.switches import protocol
+
+Scrape = Callable[[], tuple[bytes, str]]
+"""All figures in Prometheus' text format, and its media type."""
+
+
+class Figures(NamedTuple):
+    """Metrics that are kept."""
+
+    shutdown: Callable[[], None]
+    """The last figures are sent. May block."""
+    scrape: Scrape | None
+
+
+def keep(wanted: frozenset[str], resource: Mapping[str, Value]) -> Figures:
+    """Metrics go to these exporters (`otlp`, `prometheus`) from now on."""
+    readers: list[MetricReader] = []
+    scrape: Scrape | None = None
+    if "otlp" in wanted:
+        readers.append(PeriodicExportingMetricReader(_exporter()))
+    if "prometheus" in wanted:
+        reader, scrape = _scraped()
+        readers.append(reader)
+    provider = MeterProvider(metric_readers=readers, resource=Resource(dict(resource)), shutdown_on_exit=False)
+    metrics.set_meter_provider(provider)
+    return Figures(provider.shutdown, scrape)
+
+
+def _exporter() -> MetricExporter:
+    if protocol("metrics") == "grpc":
+        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415 - grpc takes a while
+            OTLPMetricExporter as GrpcExporter,
+        )
+
+        return GrpcExporter()
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415 - only where it is wanted
+        OTLPMetricExporter as HttpExporter,
+    )
+
+    return HttpExporter()
+
+
+def _scraped() -> tuple[MetricReader, Scrape]:
+    from opentelemetry.exporter.prometheus import PrometheusMetricReader  # noqa: PLC0415 - as above
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415
+    from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest  # noqa: PLC0415
+
+    registry = CollectorRegistry()  # not the one of the process, which has figures of Python's own
+    return PrometheusMetricReader(registry=registry), lambda: (generate_latest(registry), CONTENT_TYPE_LATEST)

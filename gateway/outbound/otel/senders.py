@@ -1,0 +1,92 @@
+"""OTLP's exporters of the SDK, given spans and log records that are encoded already.
+
+They know the standard variables, both protocols, TLS, compression and when to try again; what they would do first,
+encode what the SDK's own spans are, is left out. For that each is told here where its encoding ends: whoever moves to
+another release of them has `tests/cli/test_telemetry.py` to say whether that is still there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, Literal, Protocol
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from gateway.outbound.otel.encoding import Value, key_values
+from gateway.outbound.otel.spans import Scope
+from gateway.outbound.otel.switches import protocol
+
+Said = tuple[Scope, Span | LogRecord]
+
+
+class Sender(Protocol):
+    """Where the batches of one signal go. It may block."""
+
+    def export(self, batch: Sequence[Any]) -> Any:
+        """Whether the backend has it, as the SDK says that."""
+        ...
+
+    def shutdown(self) -> None:
+        """It waits for nothing any more."""
+        ...
+
+
+def request_of(signal: Literal["traces", "logs"], resource: Mapping[str, Value], said: Sequence[Said]) -> Any:
+    """The request that carries them: one resource, and a scope for each run of records of the same."""
+    told = {"attributes": key_values(resource)}
+    scopes = [(scope, [one for _, one in some]) for scope, some in groupby(said, key=lambda one: one[0])]
+    heads = [({"name": scope.name, "version": scope.version}, scope.schema_url, some) for scope, some in scopes]
+    if signal == "traces":
+        spans = [{"scope": head, "schema_url": url, "spans": some} for head, url, some in heads]
+        return ExportTraceServiceRequest(resource_spans=[{"resource": told, "scope_spans": spans}])  # type: ignore[list-item]
+    records = [{"scope": head, "schema_url": url, "log_records": some} for head, url, some in heads]
+    return ExportLogsServiceRequest(resource_logs=[{"resource": told, "scope_logs": records}])  # type: ignore[list-item]
+
+
+def sender(signal: Literal["traces", "logs"], resource: Mapping[str, Value]) -> tuple[Sender, Callable[[Any], bool]]:
+    """Where that signal goes by the environment, and what hands a batch on to it."""
+    encode = partial(request_of, signal, resource)
+    exporter = _grpc(signal, encode) if protocol(signal) == "grpc" else _http(signal, encode)
+    return exporter, exporter.export
+
+
+def _http(signal: Literal["traces", "logs"], encode: Callable[[Sequence[Said]], Any]) -> Any:
+    # Imported where they are wanted: they cost 0.3 s, and most gateways export nothing.
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+
+    class Spans(OTLPSpanExporter):
+        def export(self, batch: Any) -> Any:
+            return self._client.export(encode(batch).SerializeToString()).success
+
+    class Logs(OTLPLogExporter):
+        def export(self, batch: Any) -> Any:
+            return self._client.export(encode(batch).SerializeToString()).success
+
+    return Spans() if signal == "traces" else Logs()
+
+
+def _grpc(signal: Literal["traces", "logs"], encode: Callable[[Sequence[Said]], Any]) -> Any:
+    from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter  # noqa: PLC0415 - as above
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+    from opentelemetry.sdk._logs.export import LogRecordExportResult  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415
+
+    class Spans(OTLPSpanExporter):
+        def _translate_data(self, data: Any) -> Any:
+            return encode(data)
+
+        def export(self, batch: Any) -> Any:
+            return super().export(batch) is SpanExportResult.SUCCESS
+
+    class Logs(OTLPLogExporter):
+        def _translate_data(self, data: Any) -> Any:
+            return encode(data)
+
+        def export(self, batch: Any) -> Any:
+            return super().export(batch) is LogRecordExportResult.SUCCESS
+
+    return Spans() if signal == "traces" else Logs()

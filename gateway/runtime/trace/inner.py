@@ -1,0 +1,132 @@
+"""Spans within a request, and within recovery: where a call waits for a person, and where a verifier looks."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+
+from gateway.model.record import TraceContext
+from gateway.model.run import Attempt, Run
+from gateway.model.telemetry.names import SCHEMA_URL, SCOPE, Attr, Spans
+from gateway.model.tool import Answer, NotSent, Silence
+from gateway.ports import Ledger, LedgerUnavailable
+from gateway.runtime.trace.facts import question, standing_of
+
+
+def tracer() -> trace.Tracer:
+    """Ours."""
+    return _TRACER
+
+
+_TRACER = trace.get_tracer(SCOPE, schema_url=SCHEMA_URL)
+
+
+def context() -> TraceContext | None:
+    """The current span, for a record; None without an SDK."""
+    current = trace.get_current_span().get_span_context()
+    if not current.is_valid:
+        return None
+    return TraceContext(trace_id=f"{current.trace_id:032x}", span_id=f"{current.span_id:016x}")
+
+
+def linked(where: TraceContext | None) -> list[Link]:
+    """A link to the span in which something was recorded."""
+    if where is None:
+        return []
+    ids = int(where.trace_id, 16), int(where.span_id, 16)
+    return [
+        Link(SpanContext(*ids, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED), trace_state=TraceState()))
+    ]
+
+
+def failed(span: Span, kind: str) -> None:
+    """It is an error of that kind. Its text is content, and not told."""
+    span.set_attribute(Attr.ERROR_TYPE, kind)
+    span.set_status(Status(StatusCode.ERROR))
+
+
+async def recorded_in(ledger: Ledger, run: str, seq: int) -> TraceContext | None:
+    """The span in which a record was made; None where nobody traces, or it cannot be read."""
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return None
+    try:
+        found = await ledger.read(run, seq - 1, limit=1)
+    except LedgerUnavailable:
+        return None
+    return found[0][0].trace if found else None
+
+
+# --- verifiers --------------------------------------------------------------------------------------------------------
+
+
+class Looking:
+    """A verifier, while it looks."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def saw(self, answer: Answer) -> None:
+        """What came of it; no look at all is an error."""
+        if isinstance(answer, NotSent | Silence):
+            failed(self._span, "not_seen")
+
+
+@contextmanager
+def verifying(name: str, run: str, attempt: str | None) -> Iterator[Looking]:
+    """The span of one look, current within the block."""
+    attributes: dict[str, Any] = {Attr.VERIFIER_NAME: name, Attr.RUN_ID: run}
+    if attempt is not None:
+        attributes[Attr.INTENT_ID] = attempt
+    with _TRACER.start_as_current_span(
+        f"{Spans.VERIFY.type} {name}", kind=SpanKind.INTERNAL, attributes=attributes, record_exception=False
+    ) as span:
+        yield Looking(span)
+
+
+# --- people -----------------------------------------------------------------------------------------------------------
+
+
+def waiting(run: str, approval: str, state: Callable[[], Run | None]) -> Callable[[], None]:
+    """The span of a call that waits for a person with its client, from now until the result is called.
+
+    `state` is the run as it is known here at that moment.
+    """
+    attributes = {Attr.RUN_ID: run, Attr.APPROVAL_ID: approval}
+    span = _TRACER.start_span(Spans.APPROVAL.name, kind=SpanKind.INTERNAL, attributes=attributes)
+
+    def end() -> None:
+        known = state()
+        if known is not None and approval in known.approvals:
+            span.set_attributes(question(known, approval))
+        span.end()
+
+    return end
+
+
+# --- recovery ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def settling(run: Run, attempt: Attempt, where: TraceContext | None) -> Iterator[None]:
+    """The span of what recovery does for an attempt: a trace of its own, linked to that of the attempt."""
+    attributes: dict[str, Any] = {
+        Attr.RUN_ID: run.id,
+        Attr.INTENT_ID: attempt.id,
+        Attr.TOOL_EFFECT: attempt.intent.effect.value,
+        **standing_of(run, attempt.id),
+    }
+    if attempt.intent.upstream is not None:
+        attributes[Attr.UPSTREAM_NAME] = attempt.intent.upstream
+    if run.principal is not None:
+        attributes[Attr.TENANT] = run.principal.tenant
+    with _TRACER.start_as_current_span(
+        Spans.SETTLE.name,
+        context=trace.set_span_in_context(trace.INVALID_SPAN),
+        kind=SpanKind.INTERNAL,
+        attributes=attributes,
+        links=linked(where),
+        record_exception=False,
+    ):
+        yield

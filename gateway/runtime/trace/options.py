@@ -1,0 +1,59 @@
+"""How much of what comes in telemetry believes, and how much of it goes out."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+Remote: TypeAlias = Literal["parent", "link", "ignore"]
+"""What becomes of a caller's trace: ours go on in it; ours begin anew and are linked to it; or nothing."""
+
+CUT = "…"
+
+
+def _nothing(_: Any) -> Any:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """As the configuration says."""
+
+    remote: Remote = "parent"
+    on_spans: bool = False
+    """Whether spans tell content: arguments, results, the texts of errors and reasons."""
+    on_events: bool = False
+    """Whether log events do."""
+    max_bytes: int = 8_192
+    """Of each value that is told."""
+    redact: Callable[[Any], Any] = _nothing
+    """Takes secrets out of a JSON value. Before it is cut: half a secret is not recognised."""
+    codes: tuple[str, ...] = ("rpc.response.status_code",)
+    """Under which names a JSON-RPC error code is told [OTEL_SEMCONV_STABILITY_OPT_IN]."""
+
+    @property
+    def tells(self) -> bool:
+        """Whether content goes out at all."""
+        return self.on_spans or self.on_events
+
+    def shown(self, value: Any) -> str:
+        """A JSON value as it may go out: redacted, then cut."""
+        clean = self.redact(value)
+        text = clean if isinstance(clean, str) else json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
+        return cut(text, self.max_bytes)
+
+
+def cut(text: str, max_bytes: int) -> str:
+    """At most so many bytes of UTF-8, with a mark where something is missing."""
+    body = text.encode("utf-8", "replace")
+    if len(body) <= max_bytes:
+        return body.decode()
+    return body[: max_bytes - len(CUT.encode())].decode("utf-8", "ignore") + CUT
+
+
+def status_codes(opt_in: str) -> tuple[str, ...]:
+    """The names, by what OTEL_SEMCONV_STABILITY_OPT_IN says: `rpc`, `rpc/dup` or neither."""
+    asked = {one.strip() for one in opt_in.split(",")}
+    if "rpc/dup" in asked:
+        return "rpc.response.status_code", "rpc.status_code"
+    return ("rpc.status_code",) if "rpc" in asked else ("rpc.response.status_code",)

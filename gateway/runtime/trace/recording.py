@@ -1,0 +1,132 @@
+"""Each record of the ledger, told once it is durable: as a log event, in figures, and on the span of its request."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from time import perf_counter
+
+from opentelemetry import _logs, metrics
+from opentelemetry._logs import SeverityNumber
+from opentelemetry.metrics import CallbackOptions, Observation
+
+from gateway.kernel.rules import Rules
+from gateway.model.canonical import Digest
+from gateway.model.events import ApprovalRequested, IntentRecorded, RunStopped, Verdict
+from gateway.model.record import Record
+from gateway.model.run import Run
+from gateway.model.telemetry.kinds import SEVERITY_NUMBERS
+from gateway.model.telemetry.names import CONTENT, LOG_EVENTS, SCHEMA_URL, SCOPE, Attr, Metrics
+from gateway.ports import Observed, Sending
+from gateway.runtime.trace.content import content
+from gateway.runtime.trace.facts import Attributes, Facts, Told
+from gateway.runtime.trace.figures import counted
+from gateway.runtime.trace.inner import linked
+from gateway.runtime.trace.options import Options
+from gateway.runtime.trace.requests import Inbound, Request, current, inbound
+from gateway.runtime.trace.sendings import outbound
+
+_NUMBERS = {severity: SeverityNumber(number) for severity, number in SEVERITY_NUMBERS.items()}
+
+_SINCE: ContextVar[float | None] = ContextVar("counterfoil.proposed", default=None)
+
+
+def proposed() -> None:
+    """A proposal came: until its verdict is on disk, that is how long it was judged."""
+    _SINCE.set(perf_counter())
+
+
+class Telemetry:
+    """All that is told of one gateway. It reads what is recorded, and decides nothing."""
+
+    def __init__(self, salt: bytes, options: Options) -> None:
+        self.options = options
+        self.knows: Callable[[str], bool] = lambda _: False
+        """Whether a tool or prompt of that name is offered, or is one of ours: others are no labels."""
+        self._facts = Facts(salt)
+        self._logger = _logs.get_logger(SCOPE, schema_url=SCHEMA_URL)
+
+    def inbound(self, request: Inbound) -> AbstractContextManager[Request]:
+        """The span of one request, current within the block."""
+        named = request.tool or request.prompt
+        return inbound(request, self.options, known=named is None or self.knows(named))
+
+    def outbound(self, sending: Sending) -> AbstractContextManager[Observed]:
+        """The span of one request to an upstream, current within the block."""
+        return outbound(sending, self.options)
+
+    def unresolved(self, ages_s: Callable[[], Sequence[float]]) -> None:
+        """For how long attempts have been unknown; asked when somebody collects, by another thread."""
+
+        def many(_: CallbackOptions) -> Iterator[Observation]:
+            yield Observation(len(ages_s()))
+
+        def oldest(_: CallbackOptions) -> Iterator[Observation]:
+            yield Observation(max(ages_s(), default=0.0))
+
+        meter = metrics.get_meter(SCOPE)
+        for metric, ask in ((Metrics.INTENT_UNRESOLVED, many), (Metrics.INTENT_UNRESOLVED_AGE, oldest)):
+            meter.create_observable_gauge(metric.name, [ask], metric.unit, metric.description)
+
+    def recorded(self, records: Sequence[Record], run: Run, rules: Rules, payloads: Mapping[Digest, bytes]) -> None:
+        """These records are durable, and this is the run after them."""
+        request, since = current(), _SINCE.get()
+        for record in records:
+            told, event = Told(record, run, rules), record.event
+            facts = self._facts.of(told)
+            shown = content(event, payloads, self.options) if self.options.tells else {}
+            counted(told, facts, perf_counter() - since if isinstance(event, Verdict) and since else None)
+            self._say(told, facts | shown if self.options.on_events else facts)
+            if request is not None and request.span.is_recording():
+                self._mark(request, told, facts, shown)
+
+    def _say(self, told: Told, facts: Attributes) -> None:
+        """The log event, in the span that is current."""
+        record, event = told.record, LOG_EVENTS[told.record.event.kind]
+        attributes = {Attr.RECORD_ID: record.id, Attr.RUN_ID: record.run, **facts}
+        if told.run.principal is not None:
+            attributes[Attr.TENANT] = told.run.principal.tenant
+        severity = event.severity_of(attributes)
+        self._logger.emit(
+            timestamp=int(record.at.timestamp() * 1_000_000) * 1_000,
+            severity_number=_NUMBERS[severity],
+            severity_text=severity.upper(),
+            event_name=event.name,
+            attributes=attributes,
+        )
+
+    def _mark(self, request: Request, told: Told, facts: Attributes, shown: Attributes) -> None:
+        """What the record says, on the span of the request that it was made for."""
+        record, event = told.record, told.record.event
+        made = {key: value for key, value in facts.items() if key not in _OF_EVENTS}
+        if isinstance(event, Verdict):
+            made |= {Attr.DECISION_ID: record.id, Attr.RUN_ID: record.run}
+            if told.run.principal is not None:
+                made[Attr.TENANT] = told.run.principal.tenant
+            made.pop(Attr.GEN_AI_TOOL_NAME, None)  # the request has it, as its caller spelled it
+            request.known |= event.definition is not None
+        if isinstance(event, IntentRecorded) and event.approval is not None:
+            for link in linked(told.run.approvals[event.approval].asked_in):
+                request.span.add_link(link.context)
+        if isinstance(event, RunStopped):
+            made.pop(Attr.POLICY_RULE_ID, None)  # the verdict's stays
+        if isinstance(event, ApprovalRequested):
+            made[Attr.APPROVAL_STATE] = "pending"
+        if self.options.on_spans:
+            made |= {key: value for key, value in shown.items() if key in CONTENT}
+        request.judged(made)
+
+
+_OF_EVENTS = frozenset(
+    {
+        Attr.GEN_AI_EVALUATION_NAME,
+        Attr.GEN_AI_EVALUATION_SCORE_LABEL,
+        Attr.GEN_AI_EVALUATION_SCORE_VALUE,
+        Attr.PLAN_REVISION,
+        Attr.FINISH_OUTCOME,
+        Attr.NOTICE_CHANNEL,
+        Attr.NOTICE_OUTCOME,
+        Attr.QUERY_VERDICT,
+        Attr.RETRY_CLASS,
+    }
+)
+"""Of log events alone."""
