@@ -56,6 +56,7 @@ class Registry:
     scope: str
     schema_url: str
     attributes: Mapping[str, Attribute]
+    service: Group
     spans: Mapping[str, Group]
     metrics: Mapping[str, Group]
     events: Mapping[str, Group]
@@ -80,6 +81,7 @@ def registry() -> Registry:
         said["annotations"]["scope"],
         said["annotations"]["schema_url"],
         {one["key"]: _attribute(one) for one in said["attributes"]},
+        read(said["entities"], "type")["service"],
         read(said["spans"], "type"),
         read(said["metrics"], "name"),
         read(said["events"], "name"),

@@ -99,6 +99,9 @@ class Attr:
     CONTENT_REASON: Final = "counterfoil.content.reason"
     CONTENT_ERROR: Final = "counterfoil.content.error"
     TELEMETRY_SIGNAL: Final = "counterfoil.telemetry.signal"
+    SERVICE_NAME: Final = "service.name"
+    SERVICE_VERSION: Final = "service.version"
+    SERVICE_INSTANCE_ID: Final = "service.instance.id"
 
 
 class Spans:
