@@ -36,6 +36,7 @@ from gateway.ports.ledger import Stands as Stands
 from gateway.ports.ledger import UnreadableRecord as UnreadableRecord
 from gateway.ports.notices import Notifier as Notifier
 from gateway.ports.notices import NotTaken as NotTaken
+from gateway.ports.redaction import Redactor as Redactor
 from gateway.ports.upstreams import Dispatch as Dispatch
 from gateway.ports.upstreams import Look as Look
 from gateway.ports.upstreams import Looks as Looks
