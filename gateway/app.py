@@ -23,6 +23,7 @@ from gateway.outbound.ledger.postgres.address import is_postgres, shown
 from gateway.outbound.looks import Place, PlacedLooks, misplaced
 from gateway.outbound.notices import Channel, installed, notifier_of
 from gateway.outbound.policy_files import load_policy, starter_policy
+from gateway.outbound.redaction import DetectingRedactor
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.sight import Sight
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
@@ -337,6 +338,7 @@ def _told(settings: TelemetrySettings) -> trace.Options:
         on_spans=where in {"spans", "both"},
         on_events=where in {"events", "both"},
         max_bytes=settings.content_bytes,
+        redact=DetectingRedactor().redact,
         codes=trace.status_codes(os.environ.get("OTEL_SEMCONV_STABILITY_OPT_IN", "")),
     )
 

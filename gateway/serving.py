@@ -10,7 +10,7 @@ from typing import NamedTuple
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -41,6 +41,7 @@ from gateway.runtime import trace
 
 GRACE_S = 1
 """How long open streams may delay the end of the HTTP front; calls under way are the engine's to wait for."""
+NO_FIGURES = "no figures are kept: say `prometheus: true` under `telemetry` in gateway.yaml, or OTEL_METRICS_EXPORTER\n"
 LET_GO_S = 0.2
 """How long the answers may take that calls get which waited for a person."""
 
@@ -100,7 +101,7 @@ async def over_stdio(gateway: Gateway) -> None:
 async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes | None) -> None:
     """Serve clients at `/mcp` and `/runs/{run}/mcp`, and reviewers at `/console`, until told to stop.
 
-    `/healthz` and `/readyz` say how we are.
+    `/healthz` and `/readyz` say how we are, `/metrics` in figures.
     """
 
     async def alive(_: Request) -> Response:
@@ -110,14 +111,20 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         able, said = gateway.ready()
         return JSONResponse(said, status_code=200 if able else 503)
 
+    async def figures(_: Request) -> Response:
+        if gateway.scrape is None:
+            return PlainTextResponse(NO_FIGURES, status_code=404)
+        body, media_type = await asyncio.to_thread(gateway.scrape)
+        return Response(body, media_type=media_type)
+
     relay = _relay(gateway, run_key)
-    pages = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready)])
+    pages = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready), Route("/metrics", figures)])
     door = http_app(
         relay=relay,
         delivered=gateway.engine.delivered,
         now=gateway.book.clock.now,
         run_key=run_key,
-        pages={"/healthz": pages, "/readyz": pages},
+        pages={"/healthz": pages, "/readyz": pages, "/metrics": pages},
         idle_s=gateway.session_idle_s,
     )
     console = None if gateway.reviewing is None else _console(gateway, gateway.reviewing)

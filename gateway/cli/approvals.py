@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gateway.cli.confirming import NOTHING, ONCE, Reach, confirmed, question
 from gateway.cli.durations import duration
-from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
+from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, speaking, with_ledger
 from gateway.cli.packets import addressed, found, print_one
 from gateway.cli.plain import counted, visible
 from gateway.cli.waiting import arguments, every_row, rows_of, table_of
@@ -74,7 +74,8 @@ def show(approval: ID, ledger: LedgerOption = None, as_json: AS_JSON = False) ->
     async def work(opened: Ledger) -> Packet | None:
         one = await found(opened, approval)
         if one is not None and one.about == "approval" and sys.stdout.isatty():
-            await Desk(await book(opened)).looked(approval, reviewer())  # what a script reads, nobody has looked at
+            async with speaking(opened) as written:  # what a script reads, nobody has looked at
+                await Desk(written).looked(approval, reviewer())
         return one
 
     one = with_ledger(ledger, work)
@@ -150,11 +151,12 @@ def _decide(
     total = len(set(names)) + failed
 
     async def work(ledger: Ledger) -> list[tuple[Packet, Decided] | str]:
-        desk, by = Desk(await book(ledger)), reviewer(roles)
-        return [
-            await _decided(desk, by, shown.get(name), name, Answer(name, "", decision, reason, **reach))
-            for name in dict.fromkeys(names)
-        ]
+        async with speaking(ledger) as written:
+            desk, by = Desk(written), reviewer(roles)
+            return [
+                await _decided(desk, by, shown.get(name), name, Answer(name, "", decision, reason, **reach))
+                for name in dict.fromkeys(names)
+            ]
 
     for came in with_ledger(url, work) if names else ():
         if isinstance(came, str):

@@ -3,7 +3,8 @@
 import asyncio
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn, TypeVar
 
@@ -11,12 +12,14 @@ import typer
 from rich.console import Console
 
 from gateway.model.review import Reviewer
+from gateway.outbound import otel
 from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.ledger import open_ledger, path_of
 from gateway.outbound.ledger.postgres.address import is_postgres, shown
 from gateway.outbound.system_account import system_account
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
+from gateway.runtime import trace
 from gateway.runtime.book import Book, Options
 from gateway.runtime.policies import Policies, PolicyMissing
 from gateway.settings import default_ledger_url
@@ -78,6 +81,20 @@ async def book(ledger: Ledger) -> Book:
     """
     options = Options(owner=id_maker(SystemClock().now)("cli"), lease_s=0.0)
     return Book(ledger, Policies(ledger, {}, ""), await clock_of(ledger, SystemClock()), options)
+
+
+@asynccontextmanager
+async def speaking(ledger: Ledger) -> AsyncIterator[Book]:
+    """As `book`, for a command that says something: telemetry hears of it, as it does from a gateway."""
+    written, telling = await book(ledger), otel.start()
+    if telling is None:
+        yield written
+        return
+    written.telemetry = trace.Telemetry(ledger.salt, trace.Options())
+    try:
+        yield written
+    finally:
+        await telling.stop()
 
 
 def reviewer(roles: Sequence[str] = ()) -> Reviewer:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
+from gateway.cli.ledgers import LedgerOption, console, fail, reviewer, speaking, with_ledger
 from gateway.cli.plain import GONE, visible
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.canonical import canonical
@@ -55,13 +55,19 @@ def resolve(
     console.print(SAYS[answers[0]])
 
 
+NO_ATTEMPT = "no attempt `{}` is in this ledger; `counterfoil runs` shows which runs have unsettled ones"
+
+
 async def _settle(ledger: Ledger, attempt: str, what: Settlement, reason: str) -> Packet | str:
-    desk, by = Desk(await book(ledger)), reviewer()
     try:
-        one = await desk.packet(attempt, by)
-        if one is None or one.about != "attempt":
-            return f"no attempt `{attempt}` is in this ledger; `counterfoil runs` shows which runs have unsettled ones"
-        await desk.settle(attempt, what, by, reason)
+        async with speaking(ledger) as written:
+            desk, by = Desk(written), reviewer()
+            one = await desk.packet(attempt, by)
+            if one is None or one.about != "attempt":
+                return (
+                    f"no attempt `{attempt}` is in this ledger; `counterfoil runs` shows which runs have unsettled ones"
+                )
+            await desk.settle(attempt, what, by, reason)
     except Refused as refused:
         return refused.reason
     except CorruptLedger as error:

@@ -1,6 +1,6 @@
 """Metrics by the SDK of OpenTelemetry: sent over OTLP, or scraped by Prometheus, or both."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from opentelemetry import metrics
@@ -8,6 +8,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 
+from gateway.model.telemetry.names import SCHEMA_URL, SCOPE, Attr, Metrics
 from gateway.outbound.otel.encoding import Value
 from gateway.outbound.otel.switches import protocol
 
@@ -23,8 +24,13 @@ class Figures(NamedTuple):
     scrape: Scrape | None
 
 
-def keep(wanted: frozenset[str], resource: Mapping[str, Value]) -> Figures:
-    """Metrics go to these exporters (`otlp`, `prometheus`) from now on."""
+def keep(wanted: frozenset[str], resource: Mapping[str, Value], dropped: Callable[[], Mapping[str, int]]) -> Figures:
+    """Metrics go to these exporters (`otlp`, `prometheus`) from now on; among them how many records were dropped."""
+
+    def told(_: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
+        for signal, count in dropped().items():
+            yield metrics.Observation(count, {Attr.TELEMETRY_SIGNAL: signal})
+
     readers: list[MetricReader] = []
     scrape: Scrape | None = None
     if "otlp" in wanted:
@@ -34,6 +40,10 @@ def keep(wanted: frozenset[str], resource: Mapping[str, Value]) -> Figures:
         readers.append(reader)
     provider = MeterProvider(metric_readers=readers, resource=Resource(dict(resource)), shutdown_on_exit=False)
     metrics.set_meter_provider(provider)
+    lost = Metrics.TELEMETRY_DROPPED
+    provider.get_meter(SCOPE, schema_url=SCHEMA_URL).create_observable_counter(
+        lost.name, [told], lost.unit, lost.description
+    )
     return Figures(provider.shutdown, scrape)
 
 

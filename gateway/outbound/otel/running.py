@@ -37,15 +37,11 @@ class Running:
     def __init__(self) -> None:
         self.scrape: Scrape | None = None
         """All figures for Prometheus, if they are wanted so."""
-        self._batches: list[Batches[Said]] = []
+        self._batches: dict[str, Batches[Said]] = {}
         self._ends: list[Callable[[], None]] = []
         """End what is still being sent, by signal; may block."""
         self._shut: list[Callable[[], None]] = []
         """Wake exporters that wait to try again."""
-
-    def dropped(self) -> Mapping[str, int]:
-        """How many records were not sent, by signal in words."""
-        return {one.what: one.dropped for one in self._batches}
 
     def spans(self, resource: "Mapping[str, Value]") -> None:
         """Spans go out from now on."""
@@ -69,7 +65,7 @@ class Running:
         """Metrics go to these exporters from now on."""
         from gateway.outbound.otel.figures import keep  # noqa: PLC0415 - as above
 
-        figures = keep(wanted, resource)
+        figures = keep(wanted, resource, lambda: {signal: one.dropped for signal, one in self._batches.items()})
         self.scrape = figures.scrape
         self._ends.append(figures.shutdown)
 
@@ -78,7 +74,7 @@ class Running:
 
         exporter, export = sender(signal, resource)
         batches = Batches(_RECORDS[signal], bounds(signal), export)
-        self._batches.append(batches)
+        self._batches[signal] = batches
         self._shut.append(exporter.shutdown)
         return batches
 
@@ -88,15 +84,15 @@ class Running:
 
     def _stop(self) -> None:
         until = time.monotonic() + FLUSH_S
-        for batches in self._batches:
+        for batches in self._batches.values():
             batches.close()
         ends = [threading.Thread(target=end, daemon=True) for end in self._ends]  # daemons: as in `Batches`
         for one in ends:
             one.start()
-        sent = [batches.ended(max(0.0, until - time.monotonic())) for batches in self._batches]
+        sent = [batches.ended(max(0.0, until - time.monotonic())) for batches in self._batches.values()]
         for one in ends:
             one.join(max(0.0, until - time.monotonic()))
-        lost = {one.what: one.dropped + one.left for one in self._batches if one.dropped + one.left}
+        lost = {one.what: one.dropped + one.left for one in self._batches.values() if one.dropped + one.left}
         if not all(sent):
             for shut in self._shut:
                 threading.Thread(target=shut, daemon=True).start()

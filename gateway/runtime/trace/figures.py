@@ -35,10 +35,10 @@ from gateway.model.events import (
 )
 from gateway.model.run import Run
 from gateway.model.telemetry.kinds import Metric
-from gateway.model.telemetry.names import OTHER, SCOPE, Attr, Metrics
+from gateway.model.telemetry.names import OTHER, SCHEMA_URL, SCOPE, Attr, Metrics
 from gateway.runtime.trace.facts import Attributes, Told, receipt_state
 
-_METER = metrics.get_meter(SCOPE)
+METER = metrics.get_meter(SCOPE, schema_url=SCHEMA_URL)
 T = TypeVar("T")
 
 
@@ -50,7 +50,7 @@ def instrument(make: Callable[..., T], metric: Metric) -> T:
     return make(metric.name, **told)
 
 
-_count, _measure, _level = _METER.create_counter, _METER.create_histogram, _METER.create_up_down_counter
+_count, _measure, _level = METER.create_counter, METER.create_histogram, METER.create_up_down_counter
 
 _DECISIONS = instrument(_count, Metrics.DECISIONS)
 _DECIDED = instrument(_measure, Metrics.DECISION_DURATION)

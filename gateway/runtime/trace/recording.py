@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from time import perf_counter
 
-from opentelemetry import _logs, metrics
+from opentelemetry import _logs
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.metrics import CallbackOptions, Observation
 
@@ -19,7 +19,7 @@ from gateway.model.telemetry.names import CONTENT, LOG_EVENTS, SCHEMA_URL, SCOPE
 from gateway.ports import Observed, Sending
 from gateway.runtime.trace.content import content
 from gateway.runtime.trace.facts import Attributes, Facts, Told
-from gateway.runtime.trace.figures import counted
+from gateway.runtime.trace.figures import METER, counted
 from gateway.runtime.trace.inner import linked
 from gateway.runtime.trace.options import Options
 from gateway.runtime.trace.requests import Inbound, Request, current, inbound
@@ -63,9 +63,8 @@ class Telemetry:
         def oldest(_: CallbackOptions) -> Iterator[Observation]:
             yield Observation(max(ages_s(), default=0.0))
 
-        meter = metrics.get_meter(SCOPE)
         for metric, ask in ((Metrics.INTENT_UNRESOLVED, many), (Metrics.INTENT_UNRESOLVED_AGE, oldest)):
-            meter.create_observable_gauge(metric.name, [ask], metric.unit, metric.description)
+            METER.create_observable_gauge(metric.name, [ask], metric.unit, metric.description)
 
     def recorded(self, records: Sequence[Record], run: Run, rules: Rules, payloads: Mapping[Digest, bytes]) -> None:
         """These records are durable, and this is the run after them."""

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from opentelemetry import metrics, propagate, trace
+from opentelemetry import propagate, trace
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind
 
 from gateway.model.answer import Shown
 from gateway.model.record import TraceContext
 from gateway.model.run import Run
-from gateway.model.telemetry.names import METHODS, OTHER, SCOPE, Attr, Metrics
+from gateway.model.telemetry.names import METHODS, OTHER, Attr, Metrics
 from gateway.runtime.trace.facts import Attributes, standing_of
-from gateway.runtime.trace.figures import instrument
+from gateway.runtime.trace.figures import METER, instrument
 from gateway.runtime.trace.inner import failed, linked, tracer
 from gateway.runtime.trace.options import Options
 
-_DURATION = instrument(metrics.get_meter(SCOPE).create_histogram, Metrics.MCP_SERVER_OPERATION_DURATION)
+_DURATION = instrument(METER.create_histogram, Metrics.MCP_SERVER_OPERATION_DURATION)
 
 CALLER_ERRORS = frozenset({-32700, -32600, -32601, -32602, -32002})
 """JSON-RPC codes that are the caller's fault: no error of the server [semantic-conventions-genai, PR 404]."""

@@ -10,20 +10,20 @@ from contextvars import ContextVar
 from time import perf_counter
 from typing import NamedTuple
 
-from opentelemetry import metrics, propagate, trace
+from opentelemetry import propagate, trace
 from opentelemetry.trace import Span, SpanKind
 
 from gateway.model.run import Attempt
-from gateway.model.telemetry.names import METHODS, OTHER, SCOPE, Attr, Metrics
+from gateway.model.telemetry.names import METHODS, OTHER, Attr, Metrics
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
 from gateway.ports import Sending
 from gateway.runtime.trace.facts import Attributes
-from gateway.runtime.trace.figures import instrument
+from gateway.runtime.trace.figures import METER, instrument
 from gateway.runtime.trace.inner import failed, tracer
 from gateway.runtime.trace.options import Options
 from gateway.runtime.trace.requests import bounded
 
-_DURATION = instrument(metrics.get_meter(SCOPE).create_histogram, Metrics.MCP_CLIENT_OPERATION_DURATION)
+_DURATION = instrument(METER.create_histogram, Metrics.MCP_CLIENT_OPERATION_DURATION)
 
 
 class _Attempted(NamedTuple):
@@ -42,6 +42,15 @@ def attempting(run: str, attempt: Attempt) -> Iterator[None]:
         yield
     finally:
         _ATTEMPT.reset(token)
+
+
+_KNOWN: Mapping[type, str] = {
+    ToolResult: "confirmed",
+    ProtocolError: "confirmed",
+    NotSent: "unsent",
+    Silence: "unknown",
+}
+"""What is known of an attempt by its answer; nothing yet where the upstream asks for something."""
 
 
 class Outbound:
@@ -74,6 +83,8 @@ class Outbound:
                 self.error = None
         if self.error is not None:
             failed(self._span, self.error)
+        if _ATTEMPT.get() is not None and (state := _KNOWN.get(type(answer))) is not None:
+            self._span.set_attribute(Attr.RECEIPT_STATE, "failed" if self.error and state == "confirmed" else state)
 
 
 def carrier() -> dict[str, str]:
