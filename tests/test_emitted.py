@@ -168,6 +168,10 @@ PLANTED: dict[str, tuple[Span | Metric | Log, str]] = {
         replace(SERVER, attributes=METHODLESS, name="pay"),
         "span `pay`: `mcp.method.name` is missing",
     ),
+    "half of what stands together": (
+        but(SERVER, counterfoil__idempotency__key__source="caller"),
+        "span `tools/call pay`: `counterfoil.idempotency.key.hash` is missing",
+    ),
     "a tool call about no tool": (
         replace(but(CLIENT, gen_ai__tool__name=None), name="tools/call"),
         "span `tools/call`: `tools/call` has no `gen_ai.tool.name`",
@@ -305,6 +309,15 @@ def test_each_breach_is_found(breach: str) -> None:
 def test_a_call_that_was_refused_and_sent_is_found() -> None:
     assert violations(of(DENIED, CLIENT)) == ["trace: the decision is `deny`, and `tools/call pay` was sent"]
     assert violations(of(DENIED, but(CLIENT, counterfoil__verifier__name="paid"))) == []
+
+
+def test_a_tool_that_a_caller_made_up_is_no_label() -> None:
+    made_up = labelled(DECISIONS, gen_ai__tool__name="rob")
+    assert violations(of(made_up), offered={"pay"}) == [
+        "metric `counterfoil.decisions`: `gen_ai.tool.name` is `rob`, which no upstream offers, and not `_OTHER`"
+    ]
+    assert violations(of(made_up), offered={"rob"}) == []
+    assert violations(of(labelled(DECISIONS, gen_ai__tool__name="_OTHER")), offered={"pay"}) == []
 
 
 def test_content_may_be_there_once_it_is_turned_on() -> None:
