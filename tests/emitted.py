@@ -261,8 +261,22 @@ def _log(log: Log) -> Iterator[str]:
     if log.severity != SEVERITY_NUMBERS[severity]:
         yield f"its severity is {log.severity}, not {SEVERITY_NUMBERS[severity]} ({severity})"
     yield from _held(log.attributes, registered.levels)
+    yield from _score(log.attributes)
     record, run = log.attributes.get(Attr.RECORD_ID), log.attributes.get(Attr.RUN_ID)
     if isinstance(record, str) and not re.fullmatch(rf"{re.escape(str(run))}#[1-9]\d*", record):
         yield f"`{Attr.RECORD_ID}` is `{record}`, which is no record of the run `{run}`"
     if bool(log.trace_id) != bool(log.span_id):
         yield "it names a trace and no span, or a span and no trace"
+
+
+SCORES = {"pass": 1.0, "fail": 0.0}
+
+
+def _score(attributes: Attributes) -> Iterator[str]:
+    """A verdict as a figure; what is inconclusive is none."""
+    label, score = (
+        attributes.get(Attr.GEN_AI_EVALUATION_SCORE_LABEL),
+        attributes.get(Attr.GEN_AI_EVALUATION_SCORE_VALUE),
+    )
+    if label is not None and score != SCORES.get(label):
+        yield f"`{Attr.GEN_AI_EVALUATION_SCORE_VALUE}` is {score}, and the verdict `{label}`"

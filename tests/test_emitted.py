@@ -81,6 +81,19 @@ STOPPED = Log(
     **OURS,
 )
 
+SEEN = Log(
+    "gen_ai.evaluation.result",
+    13,
+    {
+        "counterfoil.record.id": "r#8",
+        "counterfoil.run.id": "r",
+        "gen_ai.evaluation.name": "paid",
+        "gen_ai.evaluation.score.label": "fail",
+        "gen_ai.evaluation.score.value": 0.0,
+    },
+    **OURS,
+)
+
 
 def of(*told: Span | Metric | Log) -> Received:
     received = Received()
@@ -96,7 +109,7 @@ def of(*told: Span | Metric | Log) -> Received:
 
 
 def test_what_is_as_it_must_be_breaks_nothing() -> None:
-    assert violations(of(SERVER, CLIENT, VERIFY, SETTLE, FAILED, DURATION, DECISIONS, STOPPED)) == []
+    assert violations(of(SERVER, CLIENT, VERIFY, SETTLE, FAILED, DURATION, DECISIONS, STOPPED, SEEN)) == []
 
 
 def but(one: Span | Log, **attributes: Any) -> Any:
@@ -292,6 +305,10 @@ PLANTED: dict[str, tuple[Span | Metric | Log, str]] = {
     "a body": (
         replace(STOPPED, body="bye"),
         "event `counterfoil.run.stopped`: it has a body, which is content that nobody turned on",
+    ),
+    "a score that is no verdict's": (
+        but(SEEN, gen_ai__evaluation__score__value=1.0),
+        "event `gen_ai.evaluation.result`: `gen_ai.evaluation.score.value` is 1.0, and the verdict `fail`",
     ),
     "half a context": (
         replace(STOPPED, trace_id=TRACE),
