@@ -4,11 +4,11 @@ The rules are those of the semantic conventions of MCP and GenAI (v0.1.0), of JS
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from gateway.model.telemetry.kinds import SEVERITY_NUMBERS
-from gateway.model.telemetry.names import CONTENT, LOG_EVENTS, Attr
+from gateway.model.telemetry.names import CONTENT, LOG_EVENTS, OTHER, Attr
 from tests.telemetry.received import Attributes, Log, Metric, Point, Received, Scope, Span
 from tests.telemetry.registry import Attribute, Group, Levels, registry
 
@@ -24,10 +24,11 @@ ERROR_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 TYPES: Mapping[str, type] = {"string": str, "int": int, "double": float, "boolean": bool}
 
 
-def violations(received: Received, *, content: bool = False) -> list[str]:
+def violations(received: Received, *, content: bool = False, offered: Collection[str] | None = None) -> list[str]:
     """Each breach in one sentence, which begins with what it is about; nothing if all is as it must be.
 
     `content`: somebody turned it on, so that what agents, people and upstreams wrote may be there.
+    `offered`: all names of tools that may be labels of metrics beside `_OTHER`; None: that is not looked at.
     """
     about: list[tuple[str, Iterator[str]]] = [(f"span `{span.name}`", _span(span)) for span in received.spans]
     about += [(f"metric `{metric.name}`", _metric(metric)) for metric in received.metrics]
@@ -38,6 +39,8 @@ def violations(received: Received, *, content: bool = False) -> list[str]:
     if not content:
         about += [(f"span `{span.name}`", _silent(span)) for span in received.spans]
         about += [(f"event `{log.event}`", _silent(log)) for log in received.logs]
+    if offered is not None:
+        about += [(f"metric `{metric.name}`", _made_up(metric, offered)) for metric in received.metrics]
     about += [("trace", _sent_though_refused(received.spans))]
     return list(dict.fromkeys(f"{what}: {said}" for what, found in about for said in found))
 
@@ -70,8 +73,10 @@ def _held(attributes: Attributes, levels: Levels) -> Iterator[str]:
 
 
 def _missing(attributes: Attributes, levels: Levels) -> Iterator[str]:
+    """What is required: always, or since another attribute of the same condition is there."""
+    holds = {level for key, level in levels.items() if key in attributes and level.startswith("if ")}
     for key, level in levels.items():
-        if level == "required" and key not in attributes:
+        if key not in attributes and (level == "required" or level in holds):
             yield f"`{key}` is missing"
 
 
@@ -239,6 +244,14 @@ def _point(registered: Group, point: Point) -> Iterator[str]:
         yield from _operation(point.attributes)
 
 
+def _made_up(metric: Metric, offered: Collection[str]) -> Iterator[str]:
+    """Labels that a caller chose: each would be a series of its own."""
+    for point in metric.points:
+        tool = point.attributes.get(Attr.GEN_AI_TOOL_NAME, OTHER)
+        if tool != OTHER and tool not in offered:
+            yield f"`{Attr.GEN_AI_TOOL_NAME}` is `{tool}`, which no upstream offers, and not `{OTHER}`"
+
+
 def _log(log: Log) -> Iterator[str]:
     registered = registry().events.get(log.event)
     if registered is None:
@@ -248,8 +261,22 @@ def _log(log: Log) -> Iterator[str]:
     if log.severity != SEVERITY_NUMBERS[severity]:
         yield f"its severity is {log.severity}, not {SEVERITY_NUMBERS[severity]} ({severity})"
     yield from _held(log.attributes, registered.levels)
+    yield from _score(log.attributes)
     record, run = log.attributes.get(Attr.RECORD_ID), log.attributes.get(Attr.RUN_ID)
     if isinstance(record, str) and not re.fullmatch(rf"{re.escape(str(run))}#[1-9]\d*", record):
         yield f"`{Attr.RECORD_ID}` is `{record}`, which is no record of the run `{run}`"
     if bool(log.trace_id) != bool(log.span_id):
         yield "it names a trace and no span, or a span and no trace"
+
+
+SCORES = {"pass": 1.0, "fail": 0.0}
+
+
+def _score(attributes: Attributes) -> Iterator[str]:
+    """A verdict as a figure; what is inconclusive is none."""
+    label, score = (
+        attributes.get(Attr.GEN_AI_EVALUATION_SCORE_LABEL),
+        attributes.get(Attr.GEN_AI_EVALUATION_SCORE_VALUE),
+    )
+    if label is not None and score != SCORES.get(label):
+        yield f"`{Attr.GEN_AI_EVALUATION_SCORE_VALUE}` is {score}, and the verdict `{label}`"

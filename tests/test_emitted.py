@@ -81,6 +81,19 @@ STOPPED = Log(
     **OURS,
 )
 
+SEEN = Log(
+    "gen_ai.evaluation.result",
+    13,
+    {
+        "counterfoil.record.id": "r#8",
+        "counterfoil.run.id": "r",
+        "gen_ai.evaluation.name": "paid",
+        "gen_ai.evaluation.score.label": "fail",
+        "gen_ai.evaluation.score.value": 0.0,
+    },
+    **OURS,
+)
+
 
 def of(*told: Span | Metric | Log) -> Received:
     received = Received()
@@ -96,7 +109,7 @@ def of(*told: Span | Metric | Log) -> Received:
 
 
 def test_what_is_as_it_must_be_breaks_nothing() -> None:
-    assert violations(of(SERVER, CLIENT, VERIFY, SETTLE, FAILED, DURATION, DECISIONS, STOPPED)) == []
+    assert violations(of(SERVER, CLIENT, VERIFY, SETTLE, FAILED, DURATION, DECISIONS, STOPPED, SEEN)) == []
 
 
 def but(one: Span | Log, **attributes: Any) -> Any:
@@ -167,6 +180,10 @@ PLANTED: dict[str, tuple[Span | Metric | Log, str]] = {
     "what is required is missing": (
         replace(SERVER, attributes=METHODLESS, name="pay"),
         "span `pay`: `mcp.method.name` is missing",
+    ),
+    "half of what stands together": (
+        but(SERVER, counterfoil__idempotency__key__source="caller"),
+        "span `tools/call pay`: `counterfoil.idempotency.key.hash` is missing",
     ),
     "a tool call about no tool": (
         replace(but(CLIENT, gen_ai__tool__name=None), name="tools/call"),
@@ -289,6 +306,10 @@ PLANTED: dict[str, tuple[Span | Metric | Log, str]] = {
         replace(STOPPED, body="bye"),
         "event `counterfoil.run.stopped`: it has a body, which is content that nobody turned on",
     ),
+    "a score that is no verdict's": (
+        but(SEEN, gen_ai__evaluation__score__value=1.0),
+        "event `gen_ai.evaluation.result`: `gen_ai.evaluation.score.value` is 1.0, and the verdict `fail`",
+    ),
     "half a context": (
         replace(STOPPED, trace_id=TRACE),
         "event `counterfoil.run.stopped`: it names a trace and no span, or a span and no trace",
@@ -305,6 +326,15 @@ def test_each_breach_is_found(breach: str) -> None:
 def test_a_call_that_was_refused_and_sent_is_found() -> None:
     assert violations(of(DENIED, CLIENT)) == ["trace: the decision is `deny`, and `tools/call pay` was sent"]
     assert violations(of(DENIED, but(CLIENT, counterfoil__verifier__name="paid"))) == []
+
+
+def test_a_tool_that_a_caller_made_up_is_no_label() -> None:
+    made_up = labelled(DECISIONS, gen_ai__tool__name="rob")
+    assert violations(of(made_up), offered={"pay"}) == [
+        "metric `counterfoil.decisions`: `gen_ai.tool.name` is `rob`, which no upstream offers, and not `_OTHER`"
+    ]
+    assert violations(of(made_up), offered={"rob"}) == []
+    assert violations(of(labelled(DECISIONS, gen_ai__tool__name="_OTHER")), offered={"pay"}) == []
 
 
 def test_content_may_be_there_once_it_is_turned_on() -> None:

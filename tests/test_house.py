@@ -150,3 +150,4 @@ def test_the_wheel_holds_the_gateway_and_its_licence_and_nothing_else(tmp_path: 
     assert {name.split("/")[0] for name in names} == {"gateway", info}
     assert f"{info}/licenses/LICENSE" in names
     assert {str(path.relative_to(ROOT)) for path in gateway_files()} <= names
+    assert "gateway/model/telemetry/registry.yaml" in names
