@@ -19,7 +19,7 @@ from gateway.model.proposal import Key, Proposal
 from gateway.model.record import Record, encode, link, utc
 from gateway.model.run import Run
 from gateway.model.tool import Answer, Silence, Tool, ToolResult
-from gateway.ports import Dispatch, Withdrawal
+from gateway.ports import Dispatch, Observing, Sending, Withdrawal
 
 SALT = b"salt"
 USER = Principal(id="local:user")
@@ -68,6 +68,7 @@ class ScriptedUpstreams:
     sent: list[Dispatch] = field(default_factory=list)
     always: Mapping[str, Answer] = field(default_factory=dict)
     """What tools say when their script is over; ok, where it is not said."""
+    observing: Observing | None = None
 
     def offer(self, *tools: Tool) -> None:
         self.tools.update({one.name: one for one in tools})
@@ -86,7 +87,13 @@ class ScriptedUpstreams:
         self.sent.append(dispatch)
         queue = self.answers.get(dispatch.tool.name)
         answer = queue.popleft() if queue else self.always.get(dispatch.tool.name, ok())
-        return await answer(dispatch) if callable(answer) else answer
+        if self.observing is None:
+            return await answer(dispatch) if callable(answer) else answer
+        named = Sending("tools/call", dispatch.tool.own_name, "fake", len(self.sent), "2026-07-28", None)
+        with self.observing(named) as observed:
+            answer = await answer(dispatch) if callable(answer) else answer
+            observed.answered(answer)
+        return answer
 
 
 @dataclass

@@ -86,16 +86,23 @@ async def test_each_request_is_observed_with_its_trace_and_its_result() -> None:
     await it.modern("tools/list", headers=headers, meta={"traceparent": "00-m", "tracestate": "s"})
     await it.modern("nothing/known")
     shared = {"era": "modern", "protocol_version": "2026-07-28", "transport": "http", "session": None, "request_id": 1}
+    shared |= {"prompt": None, "resource": None, "meta": {}, "headers": {}}
     assert seen == [
         (
-            {**shared, "method": "tools/call", "target": "pay", "trace": {"traceparent": "00-h", "baggage": "b=1"}},
+            {**shared, "method": "tools/call", "tool": "pay", "headers": {"traceparent": "00-h"}},
             True,
         ),
         (
-            {**shared, "method": "tools/list", "target": None, "trace": {"traceparent": "00-m", "tracestate": "s"}},
+            {
+                **shared,
+                "method": "tools/list",
+                "tool": None,
+                "meta": {"traceparent": "00-m", "tracestate": "s"},
+                "headers": {"traceparent": "00-h"},
+            },
             False,
         ),
-        ({**shared, "method": "nothing/known", "target": None, "trace": {}}, "Method not found"),
+        ({**shared, "method": "nothing/known", "tool": None}, "Method not found"),
     ]
 
 

@@ -55,4 +55,8 @@ def address_of(spec: Spec) -> tuple[str, int] | None:
     if not isinstance(spec, HttpSpec):
         return None
     parts = urlsplit(spec.url)
-    return parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 80)
+    try:
+        port = parts.port
+    except ValueError:  # no port at all; whoever connects says so
+        port = None
+    return parts.hostname or "", port or _PORTS.get(parts.scheme, 80)

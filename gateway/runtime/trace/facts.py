@@ -46,7 +46,6 @@ from gateway.model.events import (
     RunStopped,
     Verdict,
 )
-from gateway.model.proposal import KeySource
 from gateway.model.record import Record
 from gateway.model.run import Attempt, Run
 from gateway.model.telemetry.names import Attr
@@ -115,7 +114,7 @@ class Facts:
             Attr.RUN_WORKFLOW: run.workflow,
             Attr.RUN_PHASE_BEFORE: event.phase,
             Attr.ARGUMENTS_HASH: event.arguments,
-            **_became(event),
+            **_became(told, event),
         }
         if refused is not None and not isinstance(event, IntentRecorded | ApprovalRequested):
             made[Attr.DECISION_CHECK] = refused.check
@@ -130,15 +129,11 @@ class Facts:
                 made[key] = value
         if event.key is not None:
             made[Attr.IDEMPOTENCY_KEY_SOURCE] = event.key.source
-            if event.key.source in _SENT:
-                made[Attr.IDEMPOTENCY_KEY_HASH] = digest_bytes(event.key.value.encode(), self._salt)
+            made[Attr.IDEMPOTENCY_KEY_HASH] = digest_bytes(event.key.value.encode(), self._salt)
         made.update(_about_attempt(run, event))
         made.update(_budgets(told, event))
         return made
 
-
-_SENT = frozenset({KeySource.CALLER, KeySource.CALL_ID})
-"""Keys that a client made; the others are made of what is told anyway."""
 
 _BECAME: Mapping[type, str] = {
     Denied: "deny",
@@ -151,7 +146,7 @@ _BECAME: Mapping[type, str] = {
 }
 
 
-def _became(event: Verdict) -> Attributes:
+def _became(told: Told, event: Verdict) -> Attributes:
     """What the proposal became, and by which repeat of what."""
     made: Attributes = {Attr.DECISION_OUTCOME: _BECAME[type(event)]}
     match event:
@@ -160,7 +155,7 @@ def _became(event: Verdict) -> Attributes:
             if outcome is Outcome.CONFLICT:
                 made[Attr.IDEMPOTENCY_STATE] = "conflict"
         case Held():
-            made |= _held(event)
+            made |= _held(told.run, event)
         case ApprovalRequested(approval=approval, terms=terms):
             made[Attr.DECISION_REASON] = Outcome.NEEDS_APPROVAL.value
             made[Attr.APPROVAL_ID], made[Attr.APPROVAL_RISK] = approval, terms.risk
@@ -180,13 +175,16 @@ _REPEATS: Mapping[type, Attributes] = {
 }
 
 
-def _held(event: Held) -> Attributes:
+def _held(run: Run, event: Held) -> Attributes:
     made: Attributes = {Attr.DECISION_REASON: event.outcome.value}
     if event.outcome is Outcome.NEEDS_APPROVAL:
         made[Attr.DECISION_OUTCOME] = "needs_approval"
     else:
         made[Attr.IDEMPOTENCY_STATE] = "in_flight" if event.outcome is Outcome.IN_FLIGHT else "held"
-    return made | ({Attr.APPROVAL_ID: event.approval} if event.approval is not None else {})
+    approval = run.approvals.get(event.approval or "")
+    if approval is not None:
+        made |= {Attr.APPROVAL_ID: approval.id, Attr.APPROVAL_RISK: approval.terms.risk}
+    return made
 
 
 def _rule(event: Verdict, refused: str | None) -> str | None:

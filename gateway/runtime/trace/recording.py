@@ -11,14 +11,14 @@ from opentelemetry.metrics import CallbackOptions, Observation
 
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import Digest
-from gateway.model.events import ApprovalRequested, IntentRecorded, RunStopped, Verdict
+from gateway.model.events import Held, IntentRecorded, RunStopped, Verdict
 from gateway.model.record import Record
 from gateway.model.run import Run
 from gateway.model.telemetry.kinds import SEVERITY_NUMBERS
 from gateway.model.telemetry.names import CONTENT, LOG_EVENTS, SCHEMA_URL, SCOPE, Attr, Metrics
 from gateway.ports import Observed, Sending
 from gateway.runtime.trace.content import content
-from gateway.runtime.trace.facts import Attributes, Facts, Told
+from gateway.runtime.trace.facts import Attributes, Facts, Told, question
 from gateway.runtime.trace.figures import METER, counted
 from gateway.runtime.trace.inner import linked
 from gateway.runtime.trace.options import Options
@@ -108,8 +108,8 @@ class Telemetry:
                 request.span.add_link(link.context)
         if isinstance(event, RunStopped):
             made.pop(Attr.POLICY_RULE_ID, None)  # the verdict's stays
-        if isinstance(event, ApprovalRequested):
-            made[Attr.APPROVAL_STATE] = "pending"
+        if isinstance(event, Held) and Attr.APPROVAL_ID in made:
+            made[Attr.APPROVAL_STATE] = question(told.run, made[Attr.APPROVAL_ID])[Attr.APPROVAL_STATE]
         if self.options.on_spans:
             made |= {key: value for key, value in shown.items() if key in CONTENT}
         request.judged(made)
