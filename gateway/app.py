@@ -290,7 +290,7 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
     """
     telling = otel.start(prometheus=plan.telemetry.prometheus)
     ledger = await open_ledger(plan.ledger)
-    telemetry = None if telling is None else trace.Telemetry(ledger.salt, _told(plan.telemetry))
+    telemetry = None if telling is None else trace.Telemetry(ledger.salt, _told(plan.telemetry, telling))
     sight = Sight(None if telemetry is None else telemetry.outbound, plan.telemetry.baggage)
     try:
         pinned = frozenset(name for policy in plan.policies.values() for name in policy.pins)
@@ -331,10 +331,12 @@ CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CONTENT = {"span_only": "spans", "event_only": "events", "span_and_event": "both"}
 
 
-def _told(settings: TelemetrySettings) -> trace.Options:
+def _told(settings: TelemetrySettings, telling: otel.Running) -> trace.Options:
     where = settings.content or _CONTENT.get(os.environ.get(CONTENT, "").strip().lower(), "none")
     return trace.Options(
         remote=settings.remote_context,
+        events="logs" in telling.signals,
+        figures="metrics" in telling.signals,
         on_spans=where in {"spans", "both"},
         on_events=where in {"events", "both"},
         max_bytes=settings.content_bytes,

@@ -90,7 +90,7 @@ async def speaking(ledger: Ledger) -> AsyncIterator[Book]:
     if telling is None:
         yield written
         return
-    written.telemetry = trace.Telemetry(ledger.salt, trace.Options())
+    written.telemetry = trace.Telemetry(ledger.salt, trace.Options(events="logs" in telling.signals))
     try:
         yield written
     finally:

@@ -135,18 +135,19 @@ class Ground:
     def _wrap(self, ledger: str, *rest: str) -> list[str]:
         return ["wrap", "--policy", str(self.folder / "policy.yaml"), "--ledger", ledger, *rest]
 
-    def _wrap_http(self, ledger: str, port: int) -> list[str]:
+    def wrap_http(self, ledger: str, port: int) -> list[str]:
+        """The rest of a command that puts the gateway before the HTTP upstream, and has it listen there."""
         return self._wrap(ledger, "--listen", f"127.0.0.1:{port}", f"http://127.0.0.1:{self.upstream_port}/mcp")
 
     def gateway_http(self, ledger: str) -> Target:
         """The gateway before the HTTP upstream."""
         port = free_port()
-        return self.http([COUNTERFOIL, *self._wrap_http(ledger, port)], port)
+        return self.http([COUNTERFOIL, *self.wrap_http(ledger, port)], port)
 
     def metered(self, ledger: str, *, delay_ms: float = 0, core: int | None = None) -> Target:
         """The gateway before the HTTP upstream, which tells its commits, each of them made slower by that much."""
         port = free_port()
-        command = [sys.executable, "-m", "tests.bench.metered", str(delay_ms), *self._wrap_http(ledger, port)]
+        command = [sys.executable, "-m", "tests.bench.metered", str(delay_ms), *self.wrap_http(ledger, port)]
         process = self._listening(command, port, self.core if core is None else core, piped=True)
         wire = Http(port)
         self.stack.callback(wire.close)

@@ -85,7 +85,13 @@ async def test_each_request_is_observed_with_its_trace_and_its_result() -> None:
     await it.modern("tools/call", {"name": "pay"}, headers=headers)
     await it.modern("tools/list", headers=headers, meta={"traceparent": "00-m", "tracestate": "s"})
     await it.modern("nothing/known")
-    shared = {"era": "modern", "protocol_version": "2026-07-28", "transport": "http", "session": None, "request_id": 1}
+    shared: dict[str, Any] = {
+        "era": "modern",
+        "protocol_version": "2026-07-28",
+        "transport": "http",
+        "session": None,
+        "request_id": 1,
+    }
     shared |= {"prompt": None, "resource": None, "meta": {}, "headers": {}}
     assert seen == [
         (

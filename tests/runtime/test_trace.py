@@ -22,13 +22,13 @@ PARENT = {"traceparent": f"00-{CALLER[0]}-{CALLER[1]}-01"}
 OTHER = "1bf7651916cd43dd8448eb211c80319c", "c7ad6b7169203331"
 HEADERS = {"traceparent": f"00-{OTHER[0]}-{OTHER[1]}-01"}
 
-LOOK = {
+LOOK: dict[str, Any] = {
     "verifiers": {
         "look": {"probe": {"tool": "check"}, "pass": ["result.structuredContent.ok == true"], "covers": ["write"]}
     },
     "transitions": [{"name": "write", "tools": ["write"], "verify": "look"}],
 }
-ASK = {"transitions": [{"name": "write", "tools": ["write"], "approval": {}}]}
+ASK: dict[str, Any] = {"transitions": [{"name": "write", "tools": ["write"], "approval": {}}]}
 HAPPENED = {"id": "x", "run": "run_1"}
 
 

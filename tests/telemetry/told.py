@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from opentelemetry import trace as otel
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest as Logs
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest as Traces
 from opentelemetry.sdk.trace.sampling import Sampler
 
 from gateway.model.answer import Shown
 from gateway.model.telemetry.names import SCHEMA_URL, SCOPE
+from gateway.outbound.otel.encoding import resource_of
 from gateway.outbound.otel.logs import LeanLoggerProvider
-from gateway.outbound.otel.senders import request_of
+from gateway.outbound.otel.senders import encoded
 from gateway.outbound.otel.spans import LeanTracerProvider
 from gateway.runtime import trace
 from gateway.runtime.trace import inner
@@ -20,6 +23,10 @@ from tests.runtime.house import House, house
 from tests.telemetry.received import Received
 
 RESOURCE = {"service.name": "counterfoil", "service.version": "1", "service.instance.id": "here"}
+
+
+def _take(received: Received, request: bytes) -> None:
+    received.take("logs", Logs.FromString(request))
 
 
 @dataclass
@@ -60,11 +67,11 @@ async def told_house(
     **fields: Any,
 ) -> AsyncIterator[ToldHouse]:
     """Only as long as the block lasts: a provider that is set for good would be that of the whole process."""
-    received = Received()
+    received, ours = Received(), resource_of(RESOURCE)
     provider = LeanTracerProvider(
-        lambda scope, span: received.take("traces", request_of("traces", RESOURCE, [(scope, span)])), sampler
+        lambda scope, span: received.take("traces", Traces.FromString(encoded(ours, [(scope, span)]))), sampler
     )
-    loggers = LeanLoggerProvider(lambda scope, log: received.take("logs", request_of("logs", RESOURCE, [(scope, log)])))
+    loggers = LeanLoggerProvider(lambda scope, log: _take(received, encoded(ours, [(scope, log)])))
     with monkeypatch.context() as patched:
         patched.setattr(otel, "get_tracer_provider", lambda: provider)
         patched.setattr(inner, "_TRACER", provider.get_tracer(SCOPE, schema_url=SCHEMA_URL))

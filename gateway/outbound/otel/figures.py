@@ -67,4 +67,7 @@ def _scraped() -> tuple[MetricReader, Scrape]:
     from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest  # noqa: PLC0415
 
     registry = CollectorRegistry()  # not the one of the process, which has figures of Python's own
-    return PrometheusMetricReader(registry=registry), lambda: (generate_latest(registry), CONTENT_TYPE_LATEST)
+    return PrometheusMetricReader(registry=registry, scope_info_enabled=False), lambda: (
+        generate_latest(registry),
+        CONTENT_TYPE_LATEST,
+    )

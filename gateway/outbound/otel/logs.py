@@ -6,13 +6,17 @@ from typing import Any
 
 from opentelemetry._logs import Logger, LoggerProvider, LogRecord, SeverityNumber
 from opentelemetry.context import Context
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as Encoded
 from opentelemetry.trace import get_current_span
 
-from gateway.outbound.otel.encoding import key_values
+from gateway.outbound.otel.encoding import Field, attributes_of
 from gateway.outbound.otel.spans import Scope
 
-Take = Callable[[Scope, Encoded], None]
+Take = Callable[[Scope, bytes], None]
+"""Gets each record, encoded."""
+
+TIME, SEVERITY, SEVERITY_TEXT, ATTRIBUTES = Field(1), Field(2), Field(3), Field(6)
+FLAGS, TRACE_ID, SPAN_ID, OBSERVED, EVENT_NAME = map(Field, range(8, 13))
+"""[opentelemetry-proto, logs/v1/logs.proto: LogRecord]"""
 
 
 class LeanLogger(Logger):
@@ -51,22 +55,19 @@ class LeanLogger(Logger):
         if record is not None:
             timestamp, context, attributes = record.timestamp, record.context, record.attributes
             severity_number, severity_text, event_name = record.severity_number, record.severity_text, record.event_name
-        span = get_current_span(context).get_span_context()
-        now = time_ns()
-        self._take(
-            self._scope,
-            Encoded(
-                time_unix_nano=now if timestamp is None else timestamp,
-                observed_time_unix_nano=now,
-                severity_number=0 if severity_number is None else severity_number.value,  # type: ignore[arg-type]
-                severity_text=severity_text or "",
-                event_name=event_name or "",
-                attributes=key_values(attributes or {}),
-                trace_id=span.trace_id.to_bytes(16, "big") if span.is_valid else b"",
-                span_id=span.span_id.to_bytes(8, "big") if span.is_valid else b"",
-                flags=span.trace_flags if span.is_valid else 0,
-            ),
+        span, now = get_current_span(context).get_span_context(), time_ns()
+        record_of = (
+            TIME.fixed64(now if timestamp is None else timestamp),
+            SEVERITY.number(0 if severity_number is None else severity_number.value),
+            SEVERITY_TEXT.text(severity_text or ""),
+            ATTRIBUTES.all_sized(attributes_of(attributes or {})),
+            FLAGS.fixed32(span.trace_flags) if span.is_valid else b"",
+            TRACE_ID.body(span.trace_id.to_bytes(16, "big")) if span.is_valid else b"",
+            SPAN_ID.body(span.span_id.to_bytes(8, "big")) if span.is_valid else b"",
+            OBSERVED.fixed64(now),
+            EVENT_NAME.text(event_name or ""),
         )
+        self._take(self._scope, b"".join(record_of))
 
 
 class LeanLoggerProvider(LoggerProvider):

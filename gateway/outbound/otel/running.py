@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
 from gateway.outbound.otel.batches import Batches
-from gateway.outbound.otel.switches import SIGNALS, bounds, exporters
+from gateway.outbound.otel.switches import SIGNALS, Signal, bounds, exporters
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.sampling import Sampler
@@ -34,7 +34,9 @@ _RECORDS = {"traces": "spans", "logs": "log events"}
 class Running:
     """What goes out."""
 
-    def __init__(self) -> None:
+    def __init__(self, signals: frozenset[Signal]) -> None:
+        self.signals = signals
+        """Those that somebody takes."""
         self.scrape: Scrape | None = None
         """All figures for Prometheus, if they are wanted so."""
         self._batches: dict[str, Batches[Said]] = {}
@@ -114,7 +116,7 @@ def start(*, prometheus: bool = False) -> Running | None:
     if not any(wanted.values()):
         return None
     _hush()
-    running, resource = Running(), _resource()
+    running, resource = Running(frozenset(signal for signal in SIGNALS if wanted[signal])), _resource()
     if wanted["traces"]:
         running.spans(resource)
     if wanted["logs"]:

@@ -12,14 +12,13 @@ from typing import Any, Literal, Protocol
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from gateway.outbound.otel.encoding import Value, key_values
+from gateway.outbound.otel.encoding import Value, request_of, resource_of, scoped
 from gateway.outbound.otel.spans import Scope
 from gateway.outbound.otel.switches import protocol
 
-Said = tuple[Scope, Span | LogRecord]
+Said = tuple[Scope, bytes]
+"""A span or a log record, encoded, and who made it."""
 
 
 class Sender(Protocol):
@@ -34,42 +33,39 @@ class Sender(Protocol):
         ...
 
 
-def request_of(signal: Literal["traces", "logs"], resource: Mapping[str, Value], said: Sequence[Said]) -> Any:
-    """The request that carries them: one resource, and a scope for each run of records of the same."""
-    told = {"attributes": key_values(resource)}
-    scopes = [(scope, [one for _, one in some]) for scope, some in groupby(said, key=lambda one: one[0])]
-    heads = [({"name": scope.name, "version": scope.version}, scope.schema_url, some) for scope, some in scopes]
-    if signal == "traces":
-        spans = [{"scope": head, "schema_url": url, "spans": some} for head, url, some in heads]
-        return ExportTraceServiceRequest(resource_spans=[{"resource": told, "scope_spans": spans}])  # type: ignore[list-item]
-    records = [{"scope": head, "schema_url": url, "log_records": some} for head, url, some in heads]
-    return ExportLogsServiceRequest(resource_logs=[{"resource": told, "scope_logs": records}])  # type: ignore[list-item]
+def encoded(resource: bytes, batch: Sequence[Said]) -> bytes:
+    """The export request that carries them: one resource, and a scope for each run of records of the same."""
+    scopes = [
+        scoped(scope.name, scope.version, scope.schema_url, [one for _, one in some])
+        for scope, some in groupby(batch, key=lambda one: one[0])
+    ]
+    return request_of(resource, scopes)
 
 
 def sender(signal: Literal["traces", "logs"], resource: Mapping[str, Value]) -> tuple[Sender, Callable[[Any], bool]]:
     """Where that signal goes by the environment, and what hands a batch on to it."""
-    encode = partial(request_of, signal, resource)
+    encode = partial(encoded, resource_of(resource))
     exporter = _grpc(signal, encode) if protocol(signal) == "grpc" else _http(signal, encode)
     return exporter, exporter.export
 
 
-def _http(signal: Literal["traces", "logs"], encode: Callable[[Sequence[Said]], Any]) -> Any:
+def _http(signal: Literal["traces", "logs"], encode: Callable[[Sequence[Said]], bytes]) -> Any:
     # Imported where they are wanted: they cost 0.3 s, and most gateways export nothing.
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter  # noqa: PLC0415
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
 
     class Spans(OTLPSpanExporter):
         def export(self, batch: Any) -> Any:
-            return self._client.export(encode(batch).SerializeToString()).success
+            return self._client.export(encode(batch)).success
 
     class Logs(OTLPLogExporter):
         def export(self, batch: Any) -> Any:
-            return self._client.export(encode(batch).SerializeToString()).success
+            return self._client.export(encode(batch)).success
 
     return Spans() if signal == "traces" else Logs()
 
 
-def _grpc(signal: Literal["traces", "logs"], encode: Callable[[Sequence[Said]], Any]) -> Any:
+def _grpc(signal: Literal["traces", "logs"], encode: Callable[[Sequence[Said]], bytes]) -> Any:
     from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter  # noqa: PLC0415 - as above
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
     from opentelemetry.sdk._logs.export import LogRecordExportResult  # noqa: PLC0415
@@ -77,14 +73,14 @@ def _grpc(signal: Literal["traces", "logs"], encode: Callable[[Sequence[Said]], 
 
     class Spans(OTLPSpanExporter):
         def _translate_data(self, data: Any) -> Any:
-            return encode(data)
+            return ExportTraceServiceRequest.FromString(encode(data))
 
         def export(self, batch: Any) -> Any:
             return super().export(batch) is SpanExportResult.SUCCESS
 
     class Logs(OTLPLogExporter):
         def _translate_data(self, data: Any) -> Any:
-            return encode(data)
+            return ExportLogsServiceRequest.FromString(encode(data))
 
         def export(self, batch: Any) -> Any:
             return super().export(batch) is LogRecordExportResult.SUCCESS

@@ -11,8 +11,6 @@ from time import time_ns
 from typing import Any, NamedTuple
 
 from opentelemetry.context import Context
-from opentelemetry.proto.trace.v1.trace_pb2 import Span as Encoded
-from opentelemetry.proto.trace.v1.trace_pb2 import Status as EncodedStatus
 from opentelemetry.sdk.trace.sampling import Decision, Sampler
 from opentelemetry.trace import (
     INVALID_SPAN_CONTEXT,
@@ -30,24 +28,21 @@ from opentelemetry.trace import (
     use_span,
 )
 
-from gateway.outbound.otel.encoding import Value, key_values
+from gateway.outbound.otel.encoding import Field, Value, attributes_of, sized
 
 _RANDOM = SystemRandom()
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _HERE = False
 """Not remote."""
 _KINDS = {
-    SpanKind.INTERNAL: Encoded.SPAN_KIND_INTERNAL,
-    SpanKind.SERVER: Encoded.SPAN_KIND_SERVER,
-    SpanKind.CLIENT: Encoded.SPAN_KIND_CLIENT,
-    SpanKind.PRODUCER: Encoded.SPAN_KIND_PRODUCER,
-    SpanKind.CONSUMER: Encoded.SPAN_KIND_CONSUMER,
+    SpanKind.INTERNAL: 1,
+    SpanKind.SERVER: 2,
+    SpanKind.CLIENT: 3,
+    SpanKind.PRODUCER: 4,
+    SpanKind.CONSUMER: 5,
 }
-_STATUSES = {
-    StatusCode.UNSET: EncodedStatus.STATUS_CODE_UNSET,
-    StatusCode.OK: EncodedStatus.STATUS_CODE_OK,
-    StatusCode.ERROR: EncodedStatus.STATUS_CODE_ERROR,
-}
+_STATUSES = {StatusCode.UNSET: 0, StatusCode.OK: 1, StatusCode.ERROR: 2}
+"""[opentelemetry-proto, trace/v1/trace.proto: SpanKind, StatusCode]"""
 _REMOTE, _LOCAL = 0x300, 0x100
 """Of `flags`: whether it is known that a parent or link is remote, and that it is [opentelemetry-proto, SpanFlags]."""
 
@@ -60,7 +55,8 @@ class Scope(NamedTuple):
     schema_url: str
 
 
-Take = Callable[[Scope, Encoded], None]
+Take = Callable[[Scope, bytes], None]
+"""Gets each span that ended, encoded."""
 
 
 class LeanSpan(Span):
@@ -135,31 +131,41 @@ class LeanSpan(Span):
         if take is not None:
             take(self._scope, self._encoded(time_ns() if end_time is None else end_time))
 
-    def _encoded(self, end: int) -> Encoded:
+    def _encoded(self, end: int) -> bytes:
         own, parent, status = self._context, self._parent, self._status
-        return Encoded(
-            trace_id=own.trace_id.to_bytes(16, "big"),
-            span_id=own.span_id.to_bytes(8, "big"),
-            trace_state=own.trace_state.to_header() if own.trace_state else "",
-            parent_span_id=parent.span_id.to_bytes(8, "big") if parent.span_id else b"",
-            flags=own.trace_flags | (_REMOTE if parent.is_remote else _LOCAL),
-            name=self._name,
-            kind=_KINDS[self._kind],
-            start_time_unix_nano=self._start,
-            end_time_unix_nano=max(end, self._start),
-            attributes=key_values(self._attributes),
-            links=[_link(one) for one in self._links],
-            status=None if status is None else EncodedStatus(code=_STATUSES[status.status_code]),
+        return b"".join(
+            (
+                TRACE_ID.body(own.trace_id.to_bytes(16, "big")),
+                SPAN_ID.body(own.span_id.to_bytes(8, "big")),
+                STATE.text(own.trace_state.to_header()) if own.trace_state else b"",
+                PARENT.body(parent.span_id.to_bytes(8, "big")) if parent.span_id else b"",
+                NAME.text(self._name),
+                KIND.number(_KINDS[self._kind]),
+                START.fixed64(self._start),
+                END.fixed64(max(end, self._start)),
+                ATTRIBUTES.all_sized(attributes_of(self._attributes)),
+                LINKS.all_sized(map(_link, self._links)) if self._links else b"",
+                STATUS.body(CODE.number(_STATUSES[status.status_code])) if status is not None else b"",
+                FLAGS.fixed32(own.trace_flags | (_REMOTE if parent.is_remote else _LOCAL)),
+            )
         )
 
 
-def _link(link: Link) -> Encoded.Link:
+TRACE_ID, SPAN_ID, STATE, PARENT, NAME, KIND, START, END, ATTRIBUTES = map(Field, range(1, 10))
+LINKS, STATUS, FLAGS = Field(13), Field(15), Field(16)
+CODE = Field(3)
+"""Of a `Status`."""
+LINK_ATTRIBUTES, LINK_FLAGS = Field(4), Field(6)
+"""Of a `Link`; its ids have the numbers of a span's."""
+
+
+def _link(link: Link) -> bytes:
     told = link.context
-    return Encoded.Link(
-        trace_id=told.trace_id.to_bytes(16, "big"),
-        span_id=told.span_id.to_bytes(8, "big"),
-        attributes=key_values(link.attributes or {}),
-        flags=told.trace_flags | (_REMOTE if told.is_remote else _LOCAL),
+    return sized(
+        TRACE_ID.body(told.trace_id.to_bytes(16, "big"))
+        + SPAN_ID.body(told.span_id.to_bytes(8, "big"))
+        + LINK_ATTRIBUTES.all_sized(attributes_of(link.attributes or {}))
+        + LINK_FLAGS.fixed32(told.trace_flags | (_REMOTE if told.is_remote else _LOCAL))
     )
 
 

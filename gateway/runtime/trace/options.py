@@ -20,6 +20,10 @@ class Options:
     """As the configuration says."""
 
     remote: Remote = "parent"
+    events: bool = True
+    """Whether somebody takes log events."""
+    figures: bool = True
+    """Whether somebody takes metrics."""
     on_spans: bool = False
     """Whether spans tell content: arguments, results, the texts of errors and reasons."""
     on_events: bool = False

@@ -68,14 +68,17 @@ class Telemetry:
 
     def recorded(self, records: Sequence[Record], run: Run, rules: Rules, payloads: Mapping[Digest, bytes]) -> None:
         """These records are durable, and this is the run after them."""
-        request, since = current(), _SINCE.get()
-        for record in records:
+        request, since, options = current(), _SINCE.get(), self.options
+        marked = request is not None and request.span.is_recording()
+        for record in records if marked or options.events or options.figures else ():
             told, event = Told(record, run, rules), record.event
             facts = self._facts.of(told)
-            shown = content(event, payloads, self.options) if self.options.tells else {}
-            counted(told, facts, perf_counter() - since if isinstance(event, Verdict) and since else None)
-            self._say(told, facts | shown if self.options.on_events else facts)
-            if request is not None and request.span.is_recording():
+            shown = content(event, payloads, options) if options.tells else {}
+            if options.figures:
+                counted(told, facts, perf_counter() - since if isinstance(event, Verdict) and since else None)
+            if options.events:
+                self._say(told, facts | shown if options.on_events else facts)
+            if marked and request is not None:
                 self._mark(request, told, facts, shown)
 
     def _say(self, told: Told, facts: Attributes) -> None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from opentelemetry import propagate, trace
+from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind
 
 from gateway.model.answer import Shown
@@ -20,8 +21,9 @@ from gateway.model.run import Run
 from gateway.model.telemetry.names import METHODS, OTHER, Attr, Metrics
 from gateway.runtime.trace.facts import Attributes, standing_of
 from gateway.runtime.trace.figures import METER, instrument
-from gateway.runtime.trace.inner import failed, linked, tracer
+from gateway.runtime.trace.inner import failed, linked, tracer, within
 from gateway.runtime.trace.options import Options
+from gateway.runtime.trace.propagators import propagator
 
 _DURATION = instrument(METER.create_histogram, Metrics.MCP_SERVER_OPERATION_DURATION)
 
@@ -122,7 +124,7 @@ def inbound(request: Inbound, options: Options, *, known: bool) -> Iterator[Requ
     if request.method in ENDLESS:
         span.end()
     try:
-        with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+        with within(span):
             yield told
     finally:
         _CURRENT.reset(token)
@@ -201,21 +203,23 @@ def bounded(kind: str) -> str:
     return OTHER if number.isdecimal() and int(kind) not in _RESERVED else kind
 
 
+_ROOT = trace.set_span_in_context(trace.INVALID_SPAN, Context())
+
+
 def _remote(request: Inbound, options: Options) -> tuple[Any, list[Link], Attributes]:
     """Under which span ours begins, which spans it is linked to, and what is told of them in plain attributes."""
-    root = trace.set_span_in_context(trace.INVALID_SPAN)
-    if options.remote == "ignore":
-        return root, [], {}
-    carriers = [one for one in (request.meta, request.headers) if "traceparent" in one]
-    found = [propagate.extract(dict(one), context=root) for one in carriers]
+    carriers = [one for one in (request.meta, request.headers) if one]
+    if options.remote == "ignore" or not carriers:
+        return _ROOT, [], {}
+    found = [propagator().extract(dict(one), _ROOT) for one in carriers]
     spans = [trace.get_current_span(one).get_span_context() for one in found]
     valid = [(one, span) for one, span in zip(found, spans, strict=True) if span.is_valid]
     if not valid:
-        return root, [], {}
+        return _ROOT, [], {}
     if options.remote == "link":
         first = valid[0][1]
         told = {Attr.CALLER_TRACE_ID: f"{first.trace_id:032x}", Attr.CALLER_SPAN_ID: f"{first.span_id:016x}"}
-        return root, [Link(span) for _, span in valid], told
+        return _ROOT, [Link(span) for _, span in valid], told
     (parent, first), others = valid[0], valid[1:]
     return parent, [Link(span) for _, span in others if not _same(span, first)], {}
 

@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from time import perf_counter
 from typing import NamedTuple
 
-from opentelemetry import propagate, trace
 from opentelemetry.trace import Span, SpanKind
 
 from gateway.model.run import Attempt
@@ -19,8 +18,9 @@ from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResu
 from gateway.ports import Sending
 from gateway.runtime.trace.facts import Attributes
 from gateway.runtime.trace.figures import METER, instrument
-from gateway.runtime.trace.inner import failed, tracer
+from gateway.runtime.trace.inner import failed, tracer, within
 from gateway.runtime.trace.options import Options
+from gateway.runtime.trace.propagators import propagator
 from gateway.runtime.trace.requests import bounded
 
 _DURATION = instrument(METER.create_histogram, Metrics.MCP_CLIENT_OPERATION_DURATION)
@@ -90,8 +90,8 @@ class Outbound:
 def carrier() -> dict[str, str]:
     """Trace context of the current span for `_meta` and HTTP headers; no baggage, which is the caller's."""
     found: dict[str, str] = {}
-    propagate.inject(found)
-    return {name: value for name, value in found.items() if name != "baggage"}
+    propagator().inject(found)
+    return found
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def outbound(sending: Sending, options: Options) -> Iterator[Outbound]:
         attributes={**attributes, Attr.JSONRPC_REQUEST_ID: str(sending.request_id), **_of_attempt()},
     )
     begun = perf_counter()
-    with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+    with within(span):
         told = Outbound(span, options)
         try:
             yield told
