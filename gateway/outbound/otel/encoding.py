@@ -116,7 +116,7 @@ def _any(value: Any) -> bytes:
     """An `AnyValue`. An empty string, 0 and False are told as such: in a `oneof` they are values."""
     kind = type(value)
     if kind is bool:
-        return _BOOL + _SHORT[value]
+        return _BOOL + _SHORT[int(value)]
     if kind is int and -(2**63) <= value < 2**63:
         number: int = value & (2**64 - 1)  # two's complement
         return _INT + varint(number)
