@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import os
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -15,7 +14,6 @@ from typing import Any
 
 from gateway.inbound.mcp import IDLE_S, OWN_TOOLS
 from gateway.model.policy import Policy
-from gateway.outbound import otel
 from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.ledger import open_ledger
@@ -23,9 +21,7 @@ from gateway.outbound.ledger.postgres.address import is_postgres, shown
 from gateway.outbound.looks import Place, PlacedLooks, misplaced
 from gateway.outbound.notices import Channel, installed, notifier_of
 from gateway.outbound.policy_files import load_policy, starter_policy
-from gateway.outbound.redaction import DetectingRedactor
 from gateway.outbound.upstream.catalogue import Catalogue
-from gateway.outbound.upstream.sight import Sight
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
 from gateway.outbound.watched import Watched
 from gateway.ports import Clock, Ledger
@@ -51,6 +47,7 @@ from gateway.settings import (
     Upstream,
     default_ledger_url,
 )
+from gateway.telling import Telling
 
 _LOG = logging.getLogger("counterfoil")
 
@@ -288,61 +285,36 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
 
     Raises: NotOurLedger, LedgerUnavailable, ValueError.
     """
-    telling = otel.start(prometheus=plan.telemetry.prometheus)
     ledger = await open_ledger(plan.ledger)
-    telemetry = None if telling is None else trace.Telemetry(ledger.salt, _told(plan.telemetry, telling))
-    sight = Sight(None if telemetry is None else telemetry.outbound, plan.telemetry.baggage)
+    telling = Telling(plan.telemetry, ledger.salt)
     try:
         pinned = frozenset(name for policy in plan.policies.values() for name in policy.pins)
         catalogue = await Catalogue.open(
-            plan.upstreams, prefix=plan.prefix, sole=plan.sole, vouched=pinned, sight=sight
+            plan.upstreams, prefix=plan.prefix, sole=plan.sole, vouched=pinned, sight=telling.sight
         )
         gc.collect()
         gc.freeze()  # what was imported and made so far stays: no collection need look at it again
         gc.set_threshold(*COLLECTIONS)
         try:
             async with _engine(plan, ledger, catalogue) as gateway:
-                if telemetry is not None:
-                    telemetry.knows = lambda name: name in OWN_TOOLS or catalogue.offers(name)
-                    telemetry.unresolved(gateway.recovery.unknown_for_s)
-                    gateway.book.telemetry = telemetry
+                telling.about(gateway.book, gateway.recovery, lambda name: name in OWN_TOOLS or catalogue.offers(name))
                 stdio = frozenset(spec.name for spec in plan.upstreams if isinstance(spec, StdioSpec))
                 yield replace(
                     gateway,
-                    telemetry=telemetry,
-                    scrape=None if telling is None else telling.scrape,
+                    telemetry=telling.telemetry,
+                    scrape=telling.scrape,
                     session_idle_s=plan.session_idle_s,
                     stdio=stdio,
                     reviewing=plan.reviewing,
                 )
         finally:
             # At the same time: each may take a while, and together they have what is left of 5 s.
-            await asyncio.gather(catalogue.close(), telling.stop() if telling is not None else asyncio.sleep(0))
+            await asyncio.gather(catalogue.close(), telling.stop())
     finally:
         try:
             await asyncio.wait_for(ledger.close(), LEDGER_S)
         except TimeoutError:
             _LOG.warning("the ledger is locked by somebody else; it is left as it is, and nothing in it is lost")
-
-
-CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""By which OpenTelemetry's own instrumentations are told whether to tell content."""
-
-_CONTENT = {"span_only": "spans", "event_only": "events", "span_and_event": "both"}
-
-
-def _told(settings: TelemetrySettings, telling: otel.Running) -> trace.Options:
-    where = settings.content or _CONTENT.get(os.environ.get(CONTENT, "").strip().lower(), "none")
-    return trace.Options(
-        remote=settings.remote_context,
-        events="logs" in telling.signals,
-        figures="metrics" in telling.signals,
-        on_spans=where in {"spans", "both"},
-        on_events=where in {"events", "both"},
-        max_bytes=settings.content_bytes,
-        redact=DetectingRedactor().redact,
-        codes=trace.status_codes(os.environ.get("OTEL_SEMCONV_STABILITY_OPT_IN", "")),
-    )
 
 
 @asynccontextmanager

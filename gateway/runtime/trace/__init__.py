@@ -10,6 +10,7 @@ from gateway.runtime.trace.inner import settling as settling
 from gateway.runtime.trace.inner import verifying as verifying
 from gateway.runtime.trace.inner import waiting as waiting
 from gateway.runtime.trace.options import Options as Options
+from gateway.runtime.trace.options import nothing as nothing
 from gateway.runtime.trace.options import status_codes as status_codes
 from gateway.runtime.trace.recording import Telemetry as Telemetry
 from gateway.runtime.trace.recording import proposed as proposed
