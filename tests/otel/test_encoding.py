@@ -10,6 +10,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.trace import Link, SpanContext, SpanKind, StatusCode, TraceFlags, TraceState
 
+from gateway.model.telemetry.names import SCOPE
 from gateway.outbound.otel import encoding
 from gateway.outbound.otel.encoding import MAX_MISSES, attributes_of, resource_of, varint
 from gateway.outbound.otel.logs import LeanLoggerProvider
@@ -42,7 +43,7 @@ def test_a_span_is_read_as_it_was_told(
     attributes: dict[str, Any], linked: dict[str, Any], name: str, trace_id: int, span_id: int
 ) -> None:
     said: list[Said] = []
-    tracer = LeanTracerProvider(lambda scope, span: said.append((scope, span)), None).get_tracer("s", "1", "u")
+    tracer = LeanTracerProvider(lambda scope, span: said.append((scope, span)), None).get_tracer(SCOPE, "1", "u")
     other = SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(1), trace_state=TraceState())
     span = tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes, links=[Link(other, linked)])
     span.set_status(StatusCode.ERROR, "which is content")
@@ -53,7 +54,7 @@ def test_a_span_is_read_as_it_was_told(
     assert dict(read.attributes) == attributes
     assert (read.name, read.kind, read.status, read.description) == (name, "client", "error", "")
     assert (read.end_ns, dict(read.resource)) == (2**62, {"service.name": name})
-    assert (read.scope.name, read.scope.version, read.scope.schema_url) == ("s", "1", "u")
+    assert (read.scope.name, read.scope.version, read.scope.schema_url) == (SCOPE, "1", "u")
     (link,) = read.links
     assert (int(link.trace_id, 16), int(link.span_id, 16), dict(link.attributes)) == (trace_id, span_id, linked)
 
@@ -75,10 +76,18 @@ def test_a_log_event_is_read_as_it_was_told(attributes: dict[str, Any], at: int)
 
 def test_what_no_backend_could_read_is_told_in_another_way() -> None:
     said: list[Said] = []
-    tracer = LeanTracerProvider(lambda scope, span: said.append((scope, span)), None).get_tracer("s")
+    tracer = LeanTracerProvider(lambda scope, span: said.append((scope, span)), None).get_tracer(SCOPE)
     tracer.start_span("half \ud800", attributes={"huge": 2**64, "half": "\udfff", "none": None}).end()
     (read,) = received(said).spans
     assert (read.name, dict(read.attributes)) == ("half ?", {"huge": str(2**64), "half": "?", "none": "None"})
+
+
+def test_what_libraries_would_tell_of_themselves_is_not_told() -> None:
+    said: list[Said] = []
+    provider = LeanTracerProvider(lambda scope, span: said.append((scope, span)), None)
+    with provider.get_tracer("mcp-python-sdk").start_as_current_span("tools/call x"):
+        provider.get_tracer(SCOPE).start_span("ours").end()
+    assert [(span.name, span.parent_id) for span in received(said).spans] == [("ours", "")]
 
 
 def test_a_key_with_many_values_keeps_none_of_them_for_ever() -> None:

@@ -16,6 +16,7 @@ from opentelemetry.trace import (
     INVALID_SPAN_CONTEXT,
     Link,
     NonRecordingSpan,
+    NoOpTracer,
     Span,
     SpanContext,
     SpanKind,
@@ -28,6 +29,7 @@ from opentelemetry.trace import (
     use_span,
 )
 
+from gateway.model.telemetry.names import SCOPE
 from gateway.outbound.otel.encoding import Field, Value, attributes_of, sized
 
 _RANDOM = SystemRandom()
@@ -230,6 +232,8 @@ class LeanTracerProvider(TracerProvider):
         schema_url: str | None = None,
         attributes: Any = None,
     ) -> Tracer:
-        """The tracer of a scope."""
+        """Ours, and for everybody else one that tells nothing: the SDK of MCP would tell the console's requests again."""
+        if instrumenting_module_name != SCOPE:
+            return NoOpTracer()
         scope = Scope(instrumenting_module_name, instrumenting_library_version or "", schema_url or "")
         return LeanTracer(self._take, self._sampler, scope)
