@@ -232,7 +232,7 @@ class LeanTracerProvider(TracerProvider):
         schema_url: str | None = None,
         attributes: Any = None,
     ) -> Tracer:
-        """Ours, and for everybody else one that tells nothing: the SDK of MCP would tell the console's requests again."""
+        """Ours, and for all others one that tells nothing: MCP's SDK would tell the console's requests again."""
         if instrumenting_module_name != SCOPE:
             return NoOpTracer()
         scope = Scope(instrumenting_module_name, instrumenting_library_version or "", schema_url or "")
