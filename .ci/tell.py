@@ -1,8 +1,9 @@
 """What the reports of the steps come to, told so that the last lines say all: what was slow, not tested, flaky, failed.
 
-`tell.py REPORTS` tells it. `tell.py REPORTS few STEP` says nothing and exits with 0 if so few tests of the step failed
-that they may be run once more. A step's report is STEP.xml, that of its second try STEP.again.xml, both JUnit's in the
-family xunit1. Only the standard library: the environment of the project may be broken.
+`tell.py REPORTS` tells it. `tell.py REPORTS few STEP` says nothing and exits with 0 if tests of the step failed, and
+in all steps together so few that they may be run once more. A step's report is STEP.xml, that of its second try
+STEP.again.xml, both JUnit's in the family xunit1. Only the standard library: the environment of the project may be
+broken.
 """
 
 import sys
@@ -53,11 +54,16 @@ def failed(tests: dict[str, ET.Element]) -> set[str]:
     return {name for name, case in tests.items() if problem(case) is not None}
 
 
+def first_tries(reports: Path) -> dict[str, ET.Element]:
+    """The tests of all steps."""
+    steps = sorted(path for path in reports.glob("*.xml") if "." not in path.stem)
+    return {name: case for step in steps for name, case in cases(step).items()}
+
+
 def told(reports: Path) -> list[str]:
     """The last lines, what failed at the very end."""
-    steps = {path.stem for path in reports.glob("*.xml") if "." not in path.stem}
-    tests = {name: case for step in sorted(steps) for name, case in cases(reports / f"{step}.xml").items()}
-    again = {name: case for step in steps for name, case in cases(reports / f"{step}.again.xml").items()}
+    tests = first_tries(reports)
+    again = {name: case for path in reports.glob("*.again.xml") for name, case in cases(path).items()}
     red = failed(tests)
     flaky = sorted(red & (set(again) - failed(again)))
     skipped = [
@@ -80,6 +86,7 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     match sys.argv[2:]:
         case ["few", name]:
-            sys.exit(not 0 < len(failed(cases(folder / f"{name}.xml"))) <= MOST_TRIED_AGAIN)
+            few = len(failed(first_tries(folder))) <= MOST_TRIED_AGAIN
+            sys.exit(not (few and failed(cases(folder / f"{name}.xml"))))
         case _:
             print("\n".join(told(folder)))
