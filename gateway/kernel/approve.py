@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Any, assert_never
+from typing import Any, Literal, TypeAlias, assert_never
 
 from gateway.kernel.accounts import until, window_of
 from gateway.kernel.asking import escalated
 from gateway.kernel.owing import is_set_aside
 from gateway.kernel.verify import edge_taken, received
-from gateway.model.approval import Approval
+from gateway.model.approval import Approval, Decision
 from gateway.model.asked import MAX_S, Granted, Offer
 from gateway.model.canonical import Digest, digest, dump
 from gateway.model.events import (
@@ -70,6 +70,25 @@ def _bound(proposal: Proposal, definition: Digest | None, policy: Digest, argume
 def pending(approval: Approval, now: datetime) -> bool:
     """Whether a person may still answer."""
     return approval.decision is None and now < approval.expires_at
+
+
+Stands: TypeAlias = Decision | Literal["awaiting", "used", "lapsed", "closed", "void"]
+"""Where a question to a person stands, and the yes to it. `lapsed`: a yes whose time is over; `closed`: the run ended
+before anybody answered; `void`: nobody answered, and the policy under which it was asked was replaced.
+"""
+
+
+def stands(run: Run, approval: Approval, now: datetime) -> Stands:
+    """Where it stands now; whoever is told says it in words of their own."""
+    if approval.decision == "approved":
+        return "used" if approval.used_up else "lapsed" if now >= approval.until else "approved"
+    if approval.decision is not None:
+        return approval.decision
+    if run.stopped is not None:
+        return "closed"
+    if approval.policy not in {None, run.policy}:
+        return "void"
+    return "awaiting" if pending(approval, now) else "expired"
 
 
 def answer(run: Run, said: Answer, by: Reviewer, now: datetime) -> ApprovalDecided:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import assert_never
 
+from gateway.kernel.approve import pending, stands
 from gateway.kernel.rules import Rules
 from gateway.model.question import ApprovalAnswer, Question, QuestionState
 from gateway.model.run import Approval, Run
@@ -11,7 +12,7 @@ from gateway.model.run import Approval, Run
 
 def question(run: Run, rules: Rules, approval: Approval, now: datetime, approve_at: str) -> Question:
     """The question, as it stands now. `approve_at` tells a person where to go, with `{id}` in its place."""
-    state, terms = stands(run, approval, now), approval.terms
+    state, terms = _state(run, approval, now), approval.terms
     superseded = approval.decision == "superseded"
     told = ApprovalAnswer(
         approval=approval.id,
@@ -47,17 +48,17 @@ def _why(rules: Rules, rule: str) -> str:
     return next(said, "policy asks for a person")
 
 
-def stands(run: Run, approval: Approval, now: datetime) -> QuestionState:
-    """Where the question stands."""
-    if approval.decision == "approved" and approval.used_up:
-        return "used"
-    if approval.decision is not None and approval.decision != "approved":
-        return approval.decision
-    if run.stopped is not None:
-        return "closed"
-    if now >= approval.until:
-        return "expired"
-    return "awaiting" if approval.decision is None else "approved"
+def _state(run: Run, approval: Approval, now: datetime) -> QuestionState:
+    """As far as whoever asked can do something about it: a yes of a run that is over is of no use to them."""
+    match stands(run, approval, now):
+        case "approved" | "lapsed" if run.stopped is not None:
+            return "closed"
+        case "lapsed":
+            return "expired"
+        case "void":
+            return "awaiting" if pending(approval, now) else "expired"
+        case state:
+            return state
 
 
 def says(question: Question) -> str:  # noqa: C901 - one arm a state

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from gateway.kernel.approve import pending
+from gateway.kernel.approve import pending, stands
 from gateway.kernel.left import charged
 from gateway.kernel.owing import is_set_aside
 from gateway.kernel.recover import honours_key, key_lives, query_of
@@ -122,17 +122,15 @@ def of_attempt(asked: Asked, attempt: Attempt, action: Action) -> Packet:
 
 def standing(run: Run, approval: Approval, now: datetime) -> str:
     """Where a question to a person stands."""
-    if approval.used_by is not None and (approval.used_up or not approval.usable(now)):
+    if approval.used_by is not None and not approval.usable(now):
         return f"used by {approval.used_by}"
-    if approval.decision == "approved" and now >= approval.until:
-        return "lapsed"
-    if approval.decision is not None:
-        return approval.decision
-    if run.stopped is not None:
-        return "run over"
-    if approval.policy not in {None, run.policy}:
-        return "void, its policy was replaced"
-    return "awaiting" if pending(approval, now) else "expired"
+    match stands(run, approval, now):
+        case "closed":
+            return "run over"
+        case "void":
+            return "void, its policy was replaced"
+        case state:
+            return state
 
 
 # --- what every packet has --------------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from gateway.runtime.book import Book
 
 MAX_LOOKED = 2_000
 """Runs of which one page looks at how they began."""
+READ = 500
+"""Of them so many are read at a time."""
 MAX_STATES = 200
 """Runs of which one page looks at how they stand, where a state is asked for."""
 
@@ -82,19 +84,12 @@ async def runs(book: Book, by: Reviewer, wanted: Wanted, *, after: str | None = 
 
 
 async def _opened(book: Book, after: str | None) -> AsyncIterator[Record]:
-    """How runs began, from beyond that one, newest first. The ledger lists them from the newest on, so a page far back
-    has more of them read; twice as many in each step, and never more than one page needs.
-    """
-    count, passed, told = 500, after is None, 0
-    while True:
-        found = await book.ledger.find(["run.opened"], limit=count)
-        for record in found[told:]:
-            if passed:
-                yield record
-            passed = passed or record.run == after
-        if len(found) < count:
-            return
-        told, count = len(found), count * 2
+    """How runs began, from beyond that one, newest first; none where that one never began."""
+    before = None if after is None else (after, 1)  # a run begins with its first record
+    while found := await book.ledger.find(["run.opened"], limit=READ, before=before):
+        for record in found:
+            yield record
+        before = (found[-1].run, found[-1].seq)
 
 
 def _fits(record: Record, wanted: Wanted) -> bool:

@@ -1,9 +1,10 @@
 """What waits for people, as the ledger has it: how such things are found, and what is told of one of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from gateway.kernel.approve import pending, stands
 from gateway.model.asked import Risk
 from gateway.model.events import ApprovalRequested, ApprovalWithdrawn, Effect
 from gateway.model.notice import Subject
@@ -144,19 +145,18 @@ async def _reason(book: Book, run: Run, approval: Approval) -> str:
     return f"{event.reason}; asked anew, for what a yes rested on has changed" if event.because else event.reason
 
 
+def _matter(run: Run, about: Subject, name: str, seq: int, asked_at: datetime, state: str) -> Matter:
+    """What is told of the run, whatever it is about."""
+    who = run.principal
+    tenant, principal = ("", "") if who is None else (who.tenant, who.id)
+    return Matter(about, name, run.id, seq, asked_at, state, run.told, tenant, principal, run.workflow)
+
+
 def _approval(run: Run, approval: Approval, reason: str, now: datetime) -> Matter:
     stage, agreed = approval.waits_for or (approval.stages[-1], approval.stages[-1].quorum)
-    return Matter(
-        about="approval",
-        name=approval.id,
-        run=run.id,
-        seq=approval.seq,
-        asked_at=approval.requested_at,
-        state=_stands(run, approval, now),
-        told=run.told,
-        tenant=run.principal.tenant if run.principal is not None else "",
-        principal=run.principal.id if run.principal is not None else "",
-        workflow=run.workflow,
+    state = _state(run, approval, now)
+    return replace(
+        _matter(run, "approval", approval.id, approval.seq, approval.requested_at, state),
         expires_at=approval.expires_at,
         tool=approval.tool,
         transition=approval.rule,
@@ -171,29 +171,26 @@ def _approval(run: Run, approval: Approval, reason: str, now: datetime) -> Matte
     )
 
 
-def _stands(run: Run, approval: Approval, now: datetime) -> str:
-    if approval.decision == "superseded" and approval.waits_for is None:
-        return "approved"  # whoever was told of it has answered
-    if approval.decision is not None:
-        return approval.decision
-    if run.stopped is not None:
-        return VOID
-    return "open" if now < approval.expires_at else "expired"
+def _state(run: Run, approval: Approval, now: datetime) -> str:
+    """What became of the question, whatever became of the yes to it."""
+    match stands(run, approval, now):
+        case "superseded" if approval.waits_for is None:
+            return "approved"  # whoever was told of it has answered
+        case "approved" | "used" | "lapsed":
+            return "approved"
+        case "closed":
+            return VOID
+        case "awaiting" | "void":
+            return "open" if pending(approval, now) else "expired"
+        case state:
+            return state
 
 
 def _attempt(run: Run, attempt: Attempt) -> Matter:
     intent = attempt.intent
-    return Matter(
-        about="unknown",
-        name=attempt.id,
-        run=run.id,
-        seq=attempt.seq,
-        asked_at=attempt.at,
-        state="open" if attempt.state is AttemptState.UNKNOWN else str(attempt.state),
-        told=run.told,
-        tenant=run.principal.tenant if run.principal is not None else "",
-        principal=run.principal.id if run.principal is not None else "",
-        workflow=run.workflow,
+    state = "open" if attempt.state is AttemptState.UNKNOWN else str(attempt.state)
+    return replace(
+        _matter(run, "unknown", attempt.id, attempt.seq, attempt.at, state),
         tool=intent.tool,
         transition=intent.transition,
         reason="whether it happened is not known",
@@ -205,17 +202,9 @@ def _attempt(run: Run, attempt: Attempt) -> Matter:
 def _escalated(run: Run) -> Matter | None:
     if run.stopped is None or run.stopped_seq is None or run.last_at is None:
         return None
-    return Matter(
-        about="escalation",
-        name=run.id,
-        run=run.id,
-        seq=run.stopped_seq,
-        asked_at=run.last_at,
-        state="open" if run.acknowledged is None else "acknowledged",
-        told=run.told,
-        tenant=run.principal.tenant if run.principal is not None else "",
-        principal=run.principal.id if run.principal is not None else "",
-        workflow=run.workflow,
+    state = "open" if run.acknowledged is None else "acknowledged"
+    return replace(
+        _matter(run, "escalation", run.id, run.stopped_seq, run.last_at, state),
         reason=run.stopped.reason,
         risk="high",
         consequence="the run is over and waits for a person",

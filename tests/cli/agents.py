@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,10 @@ from typing import Any
 import aiohttp
 import anyio
 
+from tests.cli import warm
+
 LIMIT_S = 40
-"""For whatever a subprocess has to do; starting one costs two seconds here, and machines are shared."""
+"""For whatever a subprocess has to do: machines are shared."""
 
 META_2026 = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -29,7 +30,7 @@ META_2026 = {
 class Process:
     """A `counterfoil` process with an agent of raw JSON-RPC on its stdio."""
 
-    process: asyncio.subprocess.Process
+    process: warm.Forked
     said: list[str] = field(default_factory=list)
     modern: bool = True
     _next: int = 0
@@ -51,7 +52,6 @@ class Process:
         await self.process.stdin.drain()
 
     async def answer(self, wanted: int) -> dict[str, Any]:
-        assert self.process.stdout is not None
         with anyio.fail_after(LIMIT_S):
             while True:
                 line = await self.process.stdout.readline()
@@ -94,17 +94,7 @@ async def counterfoil(*args: str, **env: str) -> AsyncIterator[Process]:
     """The command, with these arguments, ended with its block; no call is held for a person unless they say so."""
     if args[0] == "wrap" and "--hold" not in args:
         args = ("wrap", "--hold", "0", *args[1:])
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "gateway",
-        *args,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, **env},
-        limit=64 * 1024 * 1024,
-    )
+    process = await warm.started(*args, env={**os.environ, **env})
     it = Process(process)
     listening = asyncio.ensure_future(_listen(it))
     try:
@@ -119,28 +109,21 @@ async def counterfoil(*args: str, **env: str) -> AsyncIterator[Process]:
             if process.returncode is None:
                 process.kill()
             await listening
+            process.close()
 
 
 async def _listen(it: Process) -> None:
-    assert it.process.stderr is not None
     while line := await it.process.stderr.readline():
         it.said.append(line.decode().rstrip())
 
 
 async def run(*args: str, expect: int = 0, **env: str) -> tuple[str, str]:
     """Standard output and error of the command, which ends by itself with that code."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "gateway",
-        *args,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", **env},
-    )
+    process = await warm.started(*args, env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", **env}, stdin=False)
     with anyio.fail_after(LIMIT_S):
-        out, err = await process.communicate()
+        out, err = await asyncio.gather(process.stdout.read(), process.stderr.read())
+        await process.wait()
+    process.close()
     assert process.returncode == expect, (process.returncode, out.decode(), err.decode())
     return out.decode(), err.decode()
 

@@ -13,6 +13,8 @@ from tests.inbound.asked import ME, until
 from tests.inbound.desk import TOLD, Desk, desk
 
 LONG: dict[str, Any] = {"hold_s": 30.0, "patience_s": 60.0}
+NOT_KEPT_S = 15.0
+"""Whoever was kept comes later, and nobody else, on however busy a machine."""
 
 
 def outcome(result: Any) -> str:
@@ -89,7 +91,7 @@ async def test_who_is_not_told_of_progress_or_shall_not_be_kept_gets_the_handle_
         named = {"io.modelcontextprotocol/clientInfo": {"name": client, "version": "1"}}
         begun_at = time.monotonic()
         told = (await it.call(meta={**named, **meta}))["structuredContent"]
-        assert time.monotonic() - begun_at < 2
+        assert time.monotonic() - begun_at < NOT_KEPT_S
         assert (told["outcome"], told["approval"]["id"]) == ("needs_approval", (await it.asked())[0])
         assert "`gateway__approval`" in told["next"]
 
@@ -112,14 +114,14 @@ async def test_policy_says_how_long_before_the_gateway_does(rule: dict[str, Any]
     async with desk(approval=rule, hold_s=0.05 if not rule else 30.0) as it:
         begun_at = time.monotonic()
         assert outcome(await it.call(meta=TOLD)) == "needs_approval"
-        assert time.monotonic() - begun_at < 2
+        assert time.monotonic() - begun_at < NOT_KEPT_S
 
 
 async def test_nobody_is_kept_beyond_our_own_patience_for_that_client() -> None:
     async with desk(hold_s=30.0, patience_s=0.2) as it:
         begun_at = time.monotonic()
         assert outcome(await it.call(meta=TOLD)) == "needs_approval"
-        assert 0.15 < time.monotonic() - begun_at < 2
+        assert 0.15 < time.monotonic() - begun_at < NOT_KEPT_S
 
 
 # --- nobody waits any more --------------------------------------------------------------------------------------------

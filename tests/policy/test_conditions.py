@@ -183,9 +183,9 @@ def test_a_condition_that_takes_too_many_steps_is_undecided() -> None:
 
 
 def test_an_evil_regular_expression_costs_nothing() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert decide('args.x.matches("^(a+)+$")', args={"x": "a" * 50_000 + "!"}) is False
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_an_undecided_is_never_taken_for_true_or_false() -> None:

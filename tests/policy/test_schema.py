@@ -36,9 +36,10 @@ FILE_TOOL = {
 
 @contextmanager
 def within_s(seconds: float) -> Iterator[None]:
-    started = time.perf_counter()
+    """Of CPU, whoever else is busy."""
+    started = time.process_time()
     yield
-    assert time.perf_counter() - started < seconds
+    assert time.process_time() - started < seconds
 
 
 def wants(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:

@@ -4,13 +4,15 @@ A stream tells of nothing else: neither what it says nor when it says it hangs o
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Protocol, TypeAlias
 
+from gateway.inbound.console.visitor import Stands
 from gateway.model.review import Page, Reviewer, Waiting
+from gateway.ports import LedgerUnavailable
 
 BEAT_S = 15.0
 """A proxy closes what is silent for a minute, and a client that left is noticed when something is sent."""
@@ -114,6 +116,30 @@ class Streams:
                 elif now() - said_at >= BEAT_S:
                     said_at = now()
                     yield None
+
+    async def events(
+        self,
+        by: Reviewer,
+        stands: Stands,
+        says: Callable[[View], bytes],
+        *,
+        retry_ms: int,
+        since: int | None = None,
+        pause_s: float = 0.0,
+        last: bytes = b"",
+    ) -> AsyncIterator[bytes]:
+        """The same as server-sent events, as long as they may come in; `last` where it ended in order."""
+        yield b"retry: %d\n\n" % retry_ms
+        try:
+            async with aclosing(self.views(by, since, pause_s)) as views:
+                async for view in views:
+                    if not await stands():
+                        break  # whoever has signed out, or may come in no more, is told nothing
+                    yield b": still here\n\n" if view is None else says(view)
+            if last:
+                yield last
+        except LedgerUnavailable:
+            return  # whoever listens comes back, and is told why then
 
     @contextmanager
     def _opened(self, by: Reviewer) -> Iterator[asyncio.Event]:

@@ -1,15 +1,13 @@
 """A stream that says that what its reader may see has changed, and nothing of what: whoever hears it looks anew."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 
 from starlette.responses import Response, StreamingResponse
 
 from gateway.inbound.console.api.problems import Troubled
-from gateway.inbound.console.streams import Desk, Streams
+from gateway.inbound.console.streams import Desk, Streams, View
 from gateway.inbound.console.visitor import Stands
 from gateway.model.review import Reviewer
-from gateway.ports import LedgerUnavailable
 
 MAX_STREAMS = 500
 """In this process, of all reviewers."""
@@ -34,19 +32,9 @@ class Changes:
         if self._streams.is_full():
             raise Troubled(429, "streams", f"{MAX_STREAMS} streams are open here; ask for the inbox now and then")
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._said(by, since, stands), media_type="text/event-stream", headers=headers)
-
-    async def _said(self, by: Reviewer, since: int | None, stands: Stands) -> AsyncIterator[bytes]:
-        yield b"retry: %d\n\n" % RETRY_MS
-        try:
-            async with aclosing(self._streams.views(by, since)) as views:
-                async for view in views:
-                    if not await stands():
-                        return
-                    yield b": still here\n\n" if view is None else _event(view.version)
-        except LedgerUnavailable:
-            return  # whoever listens comes back, and is told why then
+        said = self._streams.events(by, stands, _event, retry_ms=RETRY_MS, since=since)
+        return StreamingResponse(said, media_type="text/event-stream", headers=headers)
 
 
-def _event(version: int) -> bytes:
-    return b'id: %d\nevent: changed\ndata: {"counter":%d}\n\n' % (version, version)
+def _event(view: View) -> bytes:
+    return b'id: %d\nevent: changed\ndata: {"counter":%d}\n\n' % (view.version, view.version)

@@ -1,21 +1,18 @@
 """That something changed in a reviewer's inbox, as Server-Sent Events: bounded in time and number."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import aclosing
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from gateway.inbound.console.streams import Desk, Streams
+from gateway.inbound.console.streams import Desk, Streams, View
 from gateway.inbound.console.visitor import STANDS, Stands, reviewer_of
-from gateway.model.review import Reviewer
-from gateway.ports import LedgerUnavailable
 
 PAUSE_S = 2.0
 """At least so long between two events, whatever happens."""
 MAX_STREAMS = 200
 """Of one process. Beyond them pages are told to come again later, and work without."""
+RETRY_MS = 5_000
 _HEADERS = {"x-accel-buffering": "no"}
 
 
@@ -34,18 +31,11 @@ class Live:
         if self._streams.is_full():
             return Response(status_code=503, headers={"retry-after": "60"})
         stands: Stands = request.scope[STANDS]
-        said = self._said(reviewer_of(request), stands)
+        said = self._streams.events(
+            reviewer_of(request), stands, _event, retry_ms=RETRY_MS, pause_s=PAUSE_S, last=b"event: over\ndata: {}\n\n"
+        )
         return StreamingResponse(said, media_type="text/event-stream", headers=_HEADERS)
 
-    async def _said(self, by: Reviewer, stands: Stands) -> AsyncIterator[str]:
-        yield "retry: 5000\n\n"
-        try:
-            async with aclosing(self._streams.views(by, pause_s=PAUSE_S)) as views:
-                async for view in views:
-                    if not await stands():
-                        break  # whoever has signed out, or may come in no more, is told nothing
-                    told = view and json.dumps({"total": view.total, "names": view.names})
-                    yield f"event: inbox\ndata: {told}\n\n" if told else ": still here\n\n"
-            yield "event: over\ndata: {}\n\n"
-        except LedgerUnavailable:
-            return  # the browser comes again
+
+def _event(view: View) -> bytes:
+    return b"event: inbox\ndata: %s\n\n" % json.dumps({"total": view.total, "names": view.names}).encode()
