@@ -190,5 +190,6 @@ def _end(approval: Approval) -> None:
     risk = {Attr.APPROVAL_RISK: approval.terms.risk}
     labels = {Attr.APPROVAL_STATE: approval.decision, **risk}
     _APPROVALS.add(1, labels)
-    _PENDING.add(-1, risk)
+    if approval.decision == "approved" or approval.waits_for is not None:  # else a yes is void that counted before
+        _PENDING.add(-1, risk)
     _WAITED.record(max(0.0, (approval.decided_at - approval.requested_at).total_seconds()), labels)
