@@ -8,6 +8,7 @@ import typer
 from gateway.cli import approvals, notify, reviewers, tokens
 from gateway.cli.check import check
 from gateway.cli.console import console
+from gateway.cli.cost import cost
 from gateway.cli.demo import demo
 from gateway.cli.diagram import diagram
 from gateway.cli.explain import explain
@@ -59,6 +60,7 @@ app.command(cls=WithServer)(pin)
 app.command()(explain)
 app.command()(runs)
 app.command()(show)
+app.command()(cost)
 app.command()(packet)
 app.command()(reconcile)
 app.command()(resolve)
