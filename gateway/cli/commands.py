@@ -18,6 +18,7 @@ from gateway.cli.keygen import keygen
 from gateway.cli.looking import WithServer
 from gateway.cli.packets import packet
 from gateway.cli.pin import pin
+from gateway.cli.postmortem import postmortem
 from gateway.cli.reconcile import reconcile
 from gateway.cli.registry import registry
 from gateway.cli.resolve import resolve
@@ -61,6 +62,7 @@ app.command()(explain)
 app.command()(runs)
 app.command()(show)
 app.command()(cost)
+app.command()(postmortem)
 app.command()(packet)
 app.command()(reconcile)
 app.command()(resolve)

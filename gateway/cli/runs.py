@@ -105,7 +105,7 @@ def show(
     if step is not None:
         _show_step(run, step, ledger)
         return
-    found = with_ledger(ledger, lambda opened: _read(opened, run))
+    found = with_ledger(ledger, lambda opened: read(opened, run))
     if found is None:
         fail(f"no run `{run}` is in this ledger; `counterfoil runs` lists them")
     if as_json:
@@ -122,7 +122,7 @@ def _show_step(wanted: str, step: int, url: str | None) -> None:
     """A record with its payloads as JSON: what was asked, what was judged, what came back."""
 
     async def work(ledger: Ledger) -> dict[str, Any] | None:
-        found = await _read(ledger, wanted)
+        found = await read(ledger, wanted)
         record = next((one for one in found.records if one.seq == step), None) if found is not None else None
         if found is None or record is None:
             return None
@@ -137,7 +137,8 @@ def _show_step(wanted: str, step: int, url: str | None) -> None:
     typer.echo(json.dumps(told, indent=2))  # ASCII: nothing in it can act on a terminal
 
 
-async def _read(ledger: Ledger, wanted: str) -> Story | None:
+async def read(ledger: Ledger, wanted: str) -> Story | None:
+    """The story of that run, or of the last one that was opened; None if there is none."""
     if wanted == "last":
         newest = await ledger.find(["run.opened"], limit=1)
         wanted = newest[0].run if newest else ""
