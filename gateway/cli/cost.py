@@ -10,6 +10,7 @@ from rich.table import Table
 from gateway.cli.durations import moment
 from gateway.cli.ledgers import LedgerOption, console, fail, with_ledger
 from gateway.cli.plain import amount, counted, plain_table, size, spell, visible
+from gateway.cli.runs import named
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.costs import By, Context, Costs, Figures, Tokens
 from gateway.outbound.tokens import NoTokenizer, counter
@@ -47,7 +48,7 @@ def cost(
         since = moment(USUAL)
 
     async def work(opened: Ledger) -> Costs:
-        wanted = Wanted(await _named(opened, run), since, until, workflow, tenant)
+        wanted = Wanted(None if run is None else await named(opened, run), since, until, workflow, tenant)
         return await costs_of(opened, wanted, tokenizer)
 
     tokenizer = _tokenizer() if count else None
@@ -76,13 +77,6 @@ def _tokenizer() -> Tokenizer:
         return Tokenizer(*counter())
     except NoTokenizer as error:
         fail(str(error))
-
-
-async def _named(ledger: Ledger, run: str | None) -> str | None:
-    if run != "last":
-        return run
-    newest = await ledger.find(["run.opened"], limit=1)
-    return newest[0].run if newest else run
 
 
 # --- by what it was spent ---------------------------------------------------------------------------------------------
