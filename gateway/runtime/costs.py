@@ -50,13 +50,18 @@ SPENDING = (
     "approval.decided",
     "approval.expired",
     "approval.withdrawn",
-    "intent.recorded",
     "attempt.resumed",
     "attempt.resent",
+    "attempt.suspended",
+    "attempt.unsent",
+    "attempt.unknown",
+    "attempt.abandoned",
     "receipt.recorded",
     "evidence.recorded",
 )
-"""Kinds that a run has in a time in which it cost something."""
+"""Kinds of which a run has one in a time in which it cost something, unless that is a call under way. Without intents,
+which are the longest records: to find the runs all of these are read once more.
+"""
 AMISS = timedelta(minutes=5)
 """By less than that the clocks of gateways differ, so that records of one time stand among those of another."""
 
@@ -125,10 +130,12 @@ async def _runs(ledger: Ledger, wanted: Wanted) -> AsyncIterator[str]:
         told: set[str] = set()
         async for record in newest(ledger, SPENDING):
             if record.at < wanted.since - AMISS:
-                return
+                break
             if record.run not in told and wanted.inside(record.at):
                 told.add(record.run)
                 yield record.run
+        for name in {one.run for one in await ledger.tracked(states={"open"})} - told:
+            yield name
 
 
 async def tallied(ledger: Ledger, name: str, wanted: Wanted, scales: "_Scales") -> Tally | None:
