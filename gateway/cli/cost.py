@@ -23,10 +23,13 @@ USUAL = "30d"
 
 
 def cost(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run's id, or `last`; else all runs.")] = None,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run's id, or `last`; else all runs.")] = None,
     ledger: LedgerOption = None,
     since: Annotated[
-        datetime | None, typer.Option("--since", parser=moment, metavar="TIME", help="`7d`, `12h`, or `2026-11-01`.")
+        datetime | None,
+        typer.Option(
+            "--since", parser=moment, metavar="TIME", help="`7d`, `12h`, or `2026-11-01`; of all runs, 30 days."
+        ),
     ] = None,
     until: Annotated[
         datetime | None, typer.Option("--until", parser=moment, metavar="TIME", help="Before then; the same forms.")
