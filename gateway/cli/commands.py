@@ -8,6 +8,7 @@ import typer
 from gateway.cli import approvals, notify, reviewers, tokens
 from gateway.cli.check import check
 from gateway.cli.console import console
+from gateway.cli.cost import cost
 from gateway.cli.demo import demo
 from gateway.cli.diagram import diagram
 from gateway.cli.explain import explain
@@ -17,6 +18,7 @@ from gateway.cli.keygen import keygen
 from gateway.cli.looking import WithServer
 from gateway.cli.packets import packet
 from gateway.cli.pin import pin
+from gateway.cli.postmortem import postmortem
 from gateway.cli.reconcile import reconcile
 from gateway.cli.registry import registry
 from gateway.cli.resolve import resolve
@@ -59,6 +61,8 @@ app.command(cls=WithServer)(pin)
 app.command()(explain)
 app.command()(runs)
 app.command()(show)
+app.command()(cost)
+app.command()(postmortem)
 app.command()(packet)
 app.command()(reconcile)
 app.command()(resolve)

@@ -1,6 +1,8 @@
 """How long, as people type it: `90`, `30s`, `30m`, `12h`, `7d`."""
 
 import re
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 import typer
 
@@ -16,3 +18,14 @@ def duration(text: str) -> float:
     if found is None or found[2] not in UNITS or not 0 < float(found[1]) * UNITS[found[2]] <= LONGEST_S:
         raise typer.BadParameter(f"`{text}` is no duration: `30s`, `30m`, `12h` or `7d` is wanted")
     return float(found[1]) * UNITS[found[2]]
+
+
+def moment(text: str) -> datetime:
+    """A time: so long ago (`7d`), or a date or time as ISO 8601 has it, in UTC where it names no offset."""
+    with suppress(typer.BadParameter):
+        return datetime.now(UTC) - timedelta(seconds=duration(text))
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise typer.BadParameter(f"`{text}` is no time: `7d`, `2026-11-30` or `2026-11-30T12:00` is wanted") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -10,6 +10,7 @@ from rich.text import Text
 from gateway.cli.ledgers import LedgerOption, book, console, fail, ledger_option, with_ledger
 from gateway.cli.plain import visible
 from gateway.inbound.told.facts import UNPROVEN, arguments, believed, facts
+from gateway.inbound.told.markdown import escaped
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.packet import Packet
 from gateway.ports import Ledger
@@ -80,21 +81,15 @@ _TITLES = {"attempt": "Did {} happen?", "approval": "May {} be called?", "run": 
 
 def markdown(one: Packet) -> str:
     """For a ticket."""
-    title = _TITLES[one.about].format(_escaped(visible(one.tool or one.run)))
-    lines = [f"# {title}", "", _escaped(visible(one.question)), ""]
-    lines += [f"- `{option.command}`: {_escaped(option.follows)}" for option in one.options]
+    title = _TITLES[one.about].format(escaped(visible(one.tool or one.run)))
+    lines = [f"# {title}", "", escaped(visible(one.question)), ""]
+    lines += [f"- `{option.command}`: {escaped(option.follows)}" for option in one.options]
     lines += [""] if one.options else []
-    lines += [f"- **{label}**: {_escaped(value)}" for label, value in facts(one)]
+    lines += [f"- **{label}**: {escaped(value)}" for label, value in facts(one)]
     if one.tool is not None:
         longest = max(map(len, re.findall("`+", arguments(one))), default=0)
         fence = "`" * max(3, longest + 1)
         lines += ["", f"{fence}json", arguments(one), fence]
     if said := list(believed(one)):
-        lines += ["", f"**{UNPROVEN}:**", "", *(f"- **{label}**: {_escaped(value)}" for label, value in said)]
+        lines += ["", f"**{UNPROVEN}:**", "", *(f"- **{label}**: {escaped(value)}" for label, value in said)]
     return "\n".join([*lines, ""])
-
-
-def _escaped(text: str) -> str:
-    """Untrusted text that no Markdown reader takes for markup, a link, or somebody who is to be told."""
-    marked = "".join(f"\\{letter}" if letter in "\\`*_{}[]<>()#!|~&" else letter for letter in text)
-    return re.sub(r"(?i)(@|www\.|://)", lambda found: f"{found[0][0]}<!-- -->{found[0][1:]}", marked)

@@ -5,9 +5,12 @@ from rich.table import Table
 
 from gateway.inbound.told.words import GONE as GONE
 from gateway.inbound.told.words import ago as ago
+from gateway.inbound.told.words import amount as amount
 from gateway.inbound.told.words import counted as counted
 from gateway.inbound.told.words import cut as cut
 from gateway.inbound.told.words import seconds as seconds
+from gateway.inbound.told.words import size as size
+from gateway.inbound.told.words import spell as spell
 from gateway.inbound.told.words import visible as visible
 
 

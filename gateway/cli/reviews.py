@@ -9,7 +9,7 @@ from rich.table import Table
 
 from gateway.cli.durations import duration
 from gateway.cli.ledgers import LedgerOption, book, console, reviewer, with_ledger
-from gateway.cli.plain import plain_table, visible
+from gateway.cli.plain import plain_table, spell, visible
 from gateway.model.figures import Figures, Group, Load, Reviews, Spread
 from gateway.model.record import utc
 from gateway.ports import Ledger
@@ -112,14 +112,7 @@ def _of_reviewers(loads: Sequence[Load]) -> Table:
 def _spread(told: Spread) -> str:
     if told.median_s is None or told.p90_s is None or told.max_s is None:
         return "-"
-    return f"median {_time(told.median_s)}\np90 {_time(told.p90_s)}\nmax {_time(told.max_s)}"
-
-
-def _time(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.1f} s"
+    return f"median {spell(told.median_s)}\np90 {spell(told.p90_s)}\nmax {spell(told.max_s)}"
 
 
 def _yeses(number: int, how: str = "") -> str:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
+from gateway.cli.pages import page_of, write
 from gateway.cli.plain import ago, counted, plain_table, seconds, visible
 from gateway.cli.totals import totals
 from gateway.inbound.told.rows import Row, rows_of
@@ -25,6 +27,8 @@ NARROW = 100
 """Columns below which, in the list of runs, things stand under each other, not beside each other."""
 WIDE = 120
 """Columns from which a result stands beside its call, and not below it."""
+
+USAGE = 2
 
 AS_JSON = Annotated[bool, typer.Option("--json", help="Plain JSON.")]
 
@@ -100,12 +104,25 @@ def show(
     step: Annotated[
         int | None, typer.Option("--step", help="One step alone: its arguments and what came back, in full.")
     ] = None,
+    html: Annotated[
+        bool, typer.Option("--html", help="One page for a browser, a phone or paper, which needs nothing else.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to write the page, instead of printing it.")
+    ] = None,
 ) -> None:
     """What happened in a run, step by step."""
+    if out is not None and not html:
+        fail("`--out` is for `--html`", USAGE)
+    if html and (as_json or checks or changes or step is not None):
+        fail("`--html` has all of the run; it goes with `--out` and `--ledger` alone", USAGE)
+    if html:
+        _show_page(run, out, ledger)
+        return
     if step is not None:
         _show_step(run, step, ledger)
         return
-    found = with_ledger(ledger, lambda opened: _read(opened, run))
+    found = with_ledger(ledger, lambda opened: read(opened, run))
     if found is None:
         fail(f"no run `{run}` is in this ledger; `counterfoil runs` lists them")
     if as_json:
@@ -118,11 +135,24 @@ def show(
         _print_checks(found.records)
 
 
+def _show_page(wanted: str, out: Path | None, url: str | None) -> None:
+    async def work(ledger: Ledger) -> str | None:
+        return await page_of(ledger, await named(ledger, wanted), url)
+
+    try:
+        page = with_ledger(url, work)
+    except CorruptLedger as error:
+        fail(f"the ledger is corrupt: {error}", code=2)
+    if page is None:
+        fail(f"no run `{wanted}` is in this ledger; `counterfoil runs` lists them")
+    write(page, out)
+
+
 def _show_step(wanted: str, step: int, url: str | None) -> None:
     """A record with its payloads as JSON: what was asked, what was judged, what came back."""
 
     async def work(ledger: Ledger) -> dict[str, Any] | None:
-        found = await _read(ledger, wanted)
+        found = await read(ledger, wanted)
         record = next((one for one in found.records if one.seq == step), None) if found is not None else None
         if found is None or record is None:
             return None
@@ -137,12 +167,18 @@ def _show_step(wanted: str, step: int, url: str | None) -> None:
     typer.echo(json.dumps(told, indent=2))  # ASCII: nothing in it can act on a terminal
 
 
-async def _read(ledger: Ledger, wanted: str) -> Story | None:
-    if wanted == "last":
-        newest = await ledger.find(["run.opened"], limit=1)
-        wanted = newest[0].run if newest else ""
+async def named(ledger: Ledger, wanted: str) -> str:
+    """The run's id, where `last` stands for the one that was opened last; empty if there is none."""
+    if wanted != "last":
+        return wanted
+    newest = await ledger.find(["run.opened"], limit=1)
+    return newest[0].run if newest else ""
+
+
+async def read(ledger: Ledger, wanted: str) -> Story | None:
+    """The story of that run, or of the last one that was opened; None if there is none."""
     try:
-        return await story_of(await book(ledger), wanted)
+        return await story_of(await book(ledger), await named(ledger, wanted))
     except CorruptLedger as error:
         fail(f"the ledger is corrupt: {error}", code=2)
 

@@ -42,3 +42,24 @@ def seconds(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def size(size_bytes: int) -> str:
+    """`560 B`, `12.3 kB`, `4.0 MB`; of a thousand each."""
+    for factor, unit in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.1f} {unit}"
+    return f"{size_bytes} B"
+
+
+def spell(spell_s: float) -> str:
+    """A duration of any length, with a digit more than `lasting`: `96 ms`, `12.0 s`, `5.2 min`, `3.1 h`, `2.0 d`."""
+    for factor, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if spell_s >= 2 * factor:
+            return f"{spell_s / factor:.1f} {unit}"
+    return seconds(spell_s)
+
+
+def amount(value: float) -> str:
+    """`1,234.5`, without digits that say nothing; at most six of them stand behind the point."""
+    return f"{value:,.6f}".rstrip("0").rstrip(".")

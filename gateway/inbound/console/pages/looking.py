@@ -1,10 +1,7 @@
 """Pages that only look: runs, one run's timeline, the ledger, tools, policies, accounts, and how this gateway is."""
 
 import asyncio
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -12,28 +9,22 @@ from starlette.responses import Response
 
 from gateway.inbound.console.pages.long_values import whole
 from gateway.inbound.console.pages.site import Missing, Site, Wrong, linked, time_of
+from gateway.inbound.console.pages.steps import steps_of
 from gateway.inbound.console.shown.diffs import Difference, difference
-from gateway.inbound.console.shown.layers import Piece
 from gateway.inbound.console.shown.letters import shown
 from gateway.inbound.console.visitor import reviewer_of
 from gateway.inbound.told.drawing import as_svg, drawing
-from gateway.inbound.told.rows import Row, rows_of
 from gateway.model.canonical import Digest
-from gateway.model.events import ApprovalDecided, ApprovalRequested, Event
 from gateway.model.outcome import TERMINAL
 from gateway.model.record import Record
 from gateway.model.review import Reviewer
 from gateway.runtime import drift, levels, listing, searching, texts
-from gateway.runtime.story import Long, Story, escalated, part_of, seen_by, waiting_in
+from gateway.runtime.story import escalated, part_of, seen_by, waiting_in
 
 MAX_ROWS = 150
 """Steps of a timeline on one page, the last ones first asked for."""
 RUNS = 50
 FOUND = 100
-SHOWN = 1_000
-"""Characters of one step's arguments in a timeline; the whole is behind a link."""
-SHOWN_IN_ALL = 30_000
-"""Of all steps of a page together."""
 
 
 def _inside(request: Request) -> Reviewer:
@@ -63,36 +54,12 @@ async def runs(site: Site, request: Request) -> Response:
     return await site.page(request, "runs.html", found=found, wanted=wanted, **values)
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """Of a step, as its page shows them."""
-
-    text: tuple[Piece, ...]
-    cut: bool
-    """Whether that is only their beginning."""
-    size: str
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A row of a timeline, with what its page can unfold."""
-
-    row: Row
-    record: Record
-    checks: Sequence[Any]
-    arguments: Arguments | None
-    waited_s: float | None
-    """For a person's answer: since it was asked."""
-    trouble: bool
-    """Whether it is shown unfolded."""
-
-
 async def run(site: Site, request: Request) -> Response:
     """What happened in a run, step by step. Payloads are read of the steps that are shown, and of no others."""
     name, before = await _seen(site, request), request.query_params.get("before", "")
     part = await part_of(site.book, name, int(before[:9]) if before.isdecimal() else None, MAX_ROWS)
     story = part.story
-    steps = await asyncio.to_thread(_steps, story, part.steps)
+    steps = await asyncio.to_thread(steps_of, story, part.steps)
     values: dict[str, Any] = {"waits": waiting_in(story.run, site.now), "steps": steps, "earlier": part.earlier}
     values |= {"before": before, "escalated": escalated(story.run)}
     return await site.page(request, "run.html", run=story.run, **values)
@@ -104,52 +71,6 @@ async def _seen(site: Site, request: Request) -> str:
     if not await seen_by(site.book, name, by):
         raise Missing(f"no run `{name[:128]}` is here for you to see")
     return str(name)
-
-
-def _steps(story: Story, wanted: frozenset[int]) -> Sequence[Step]:
-    records = {record.seq: record for record in story.records}
-    asked = {one.event.approval: one.at for one in story.records if isinstance(one.event, ApprovalRequested)}
-    room = _Room(SHOWN_IN_ALL)
-    return [_step(story, row, records[row.step], asked, room) for row in rows_of(story) if row.step in wanted]
-
-
-@dataclass
-class _Room:
-    """How many characters the page has left."""
-
-    left: int
-
-    def take(self, text: str) -> str:
-        """As much of the text as there is room for."""
-        taken = text[: min(SHOWN, self.left)]
-        self.left -= len(taken)
-        return taken
-
-
-def _step(story: Story, row: Row, record: Record, asked: Mapping[str, datetime], room: _Room) -> Step:
-    event: Event = record.event
-    since = asked.get(event.approval) if isinstance(event, ApprovalDecided) else None
-    cited: Digest | None = getattr(event, "arguments", None)
-    return Step(
-        row,
-        record,
-        checks=getattr(event, "checks", ()),
-        arguments=None if cited is None else _arguments(story.payloads.get(cited), room),
-        waited_s=None if since is None else (record.at - since).total_seconds(),
-        trouble=row.style in {"yellow", "red"},
-    )
-
-
-def _arguments(told: object, room: _Room) -> Arguments | None:
-    match told:
-        case None:
-            return None
-        case Long():
-            return Arguments(shown(room.take(told.head), strict=True), cut=True, size=f"{told.size_bytes:,} bytes")
-        case _:
-            text = json.dumps(told, ensure_ascii=False, indent=2)
-            head = room.take(text)
-            return Arguments(shown(head, strict=True), cut=len(head) < len(text), size=f"{len(text):,} characters")
 
 
 async def arguments(site: Site, request: Request) -> Response:

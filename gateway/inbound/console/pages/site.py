@@ -19,7 +19,7 @@ from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.shown.layers import Piece
 from gateway.inbound.console.shown.letters import shown
 from gateway.inbound.console.visitor import csrf_of, reviewer_of
-from gateway.inbound.told.words import ago, counted, cut, lasting, seconds
+from gateway.inbound.told.words import ago, amount, counted, cut, lasting, seconds
 from gateway.model.record import utc
 from gateway.ports import LedgerUnavailable, Upstreams
 from gateway.runtime.book import Book
@@ -181,11 +181,6 @@ def plain(value: object) -> str:
 
 def _title(says: str) -> Markup:
     return Markup(' title="{}"').format(says) if says else Markup("")
-
-
-def amount(value: float) -> str:
-    """`1,234.5`, without digits that say nothing."""
-    return f"{value:,.2f}".rstrip("0").rstrip(".") if value != int(value) else f"{int(value):,}"
 
 
 def units(amounts: Mapping[str, float]) -> str:

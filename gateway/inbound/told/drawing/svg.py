@@ -1,12 +1,17 @@
-"""A workflow as an SVG of its own: no script, no font, nothing fetched; light or dark as its reader is."""
+"""A workflow as an SVG of its own: no script, no font, nothing fetched; light or dark as its reader is.
+
+It may also stand within a page: its style binds nothing outside of it.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from gateway.inbound.told.drawing.layout import Item, Laid, Layout, Link, lay
 from gateway.inbound.told.drawing.lettering import width, wrapped
+from gateway.inbound.told.drawing.path import Path
 from gateway.inbound.told.drawing.workflow import Arrow, Drawing, Rule, State
 from gateway.inbound.told.words import visible
 
@@ -24,25 +29,32 @@ STRAIGHT = 9.0
 """How far an arrow leaves or meets a box before it bends, so that its head points at it."""
 
 STYLE = """
-svg { --paper:#ffffff; --card:#f6f8fa; --edge:#d0d7de; --ink:#1f2328; --soft:#59636e; --line:#6e7781;
+.workflow { --paper:#ffffff; --card:#f6f8fa; --edge:#d0d7de; --ink:#1f2328; --soft:#59636e; --line:#6e7781;
   --good:#1a7f37; --good-card:#eaf7ee; --bad:#b3261e; --bad-card:#fdf0ef; --first:#0969da }
-@media (prefers-color-scheme: dark) { svg { --paper:#0d1117; --card:#161b22; --edge:#30363d; --ink:#e6edf3;
-  --soft:#9198a1; --line:#8b949e; --good:#4ac26b; --good-card:#10261a; --bad:#ff8a80; --bad-card:#2c1517;
-  --first:#58a6ff } }
-text { font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif; fill:var(--ink) }
-.title { font-size:19px; font-weight:650 } .name { font-size:14px; font-weight:650 }
-.rule { font-size:12px; font-weight:600 } .soft { font-size:11.5px; fill:var(--soft) }
-.good { font-size:11.5px; fill:var(--good); font-weight:600 }
-.bad { font-size:11.5px; fill:var(--bad); font-weight:600 }
-.paper { fill:var(--paper) } .card { fill:var(--card); stroke:var(--edge); stroke-width:1 }
-.card.first { stroke:var(--first); stroke-width:1.6 } .card.success { fill:var(--good-card); stroke:var(--good) }
-.card.end { fill:var(--bad-card); stroke:var(--bad) }
-.card.anywhere { fill:none; stroke:var(--line); stroke-dasharray:5 4 }
-.label { fill:var(--paper); stroke:var(--edge); stroke-width:1 }
-.label.failure { stroke:var(--bad); stroke-dasharray:4 3 }
-.arrow { fill:none; stroke:var(--line); stroke-width:1.5 } .arrow.failure { stroke:var(--bad); stroke-dasharray:5 4 }
-.rule-line { stroke:var(--edge); stroke-width:1 } .head { fill:var(--line) } .head.failure { fill:var(--bad) }
-.dot { fill:var(--first) }
+@media screen and (prefers-color-scheme: dark) { .workflow { --paper:#0d1117; --card:#161b22; --edge:#30363d;
+  --ink:#e6edf3; --soft:#9198a1; --line:#8b949e; --good:#4ac26b; --good-card:#10261a; --bad:#ff8a80;
+  --bad-card:#2c1517; --first:#58a6ff } }
+.workflow text { font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;
+  fill:var(--ink) }
+.workflow .title { font-size:19px; font-weight:650 } .workflow .name { font-size:14px; font-weight:650 }
+.workflow .rule { font-size:12px; font-weight:600 } .workflow .soft { font-size:11.5px; fill:var(--soft) }
+.workflow .good { font-size:11.5px; fill:var(--good); font-weight:600 }
+.workflow .bad { font-size:11.5px; fill:var(--bad); font-weight:600 }
+.workflow .took { font-size:11.5px; fill:var(--first); font-weight:600 }
+.workflow .paper { fill:var(--paper) } .workflow .card { fill:var(--card); stroke:var(--edge); stroke-width:1 }
+.workflow .card.first { stroke:var(--first); stroke-width:1.6 }
+.workflow .card.success { fill:var(--good-card); stroke:var(--good) }
+.workflow .card.end { fill:var(--bad-card); stroke:var(--bad) }
+.workflow .card.anywhere { fill:none; stroke:var(--line); stroke-dasharray:5 4 }
+.workflow .label { fill:var(--paper); stroke:var(--edge); stroke-width:1 }
+.workflow .label.failure { stroke:var(--bad); stroke-dasharray:4 3 }
+.workflow .arrow { fill:none; stroke:var(--line); stroke-width:1.5 }
+.workflow .arrow.failure { stroke:var(--bad); stroke-dasharray:5 4 }
+.workflow .card.taken, .workflow .label.taken { stroke:var(--first); stroke-width:2.4 }
+.workflow .arrow.taken { stroke:var(--first); stroke-width:3.2 }
+.workflow .rule-line { stroke:var(--edge); stroke-width:1 } .workflow .head { fill:var(--line) }
+.workflow .head.failure { fill:var(--bad) } .workflow .head.taken { fill:var(--first) }
+.workflow .dot { fill:var(--first) }
 """.strip()
 
 
@@ -60,14 +72,16 @@ class Line:
 _BOLD = 1.1
 """How much wider bold letters are."""
 _SIZES = {"title": 19.0 * _BOLD, "name": 14.0 * _BOLD, "rule": 12.0 * _BOLD, "soft": 11.5}
-_SIZES |= {"good": 11.5 * _BOLD, "bad": 11.5 * _BOLD}
+_SIZES |= {"good": 11.5 * _BOLD, "bad": 11.5 * _BOLD, "took": 11.5 * _BOLD}
 _HEIGHTS = {"title": 28.0, "name": 20.0, "rule": 17.0, "soft": 15.5, "good": 17.0, "bad": 17.0}
+_HEIGHTS["took"] = 17.0
 
 
-def as_svg(drawing: Drawing) -> str:
-    """The picture."""
-    cards = {state.name: _card(state) for state in drawing.states}
-    labels = [_label(arrow) for arrow in drawing.arrows]
+def as_svg(drawing: Drawing, path: Path | None = None) -> str:
+    """The picture; with the way that a run took through it marked, if one is given."""
+    taken = [0 if path is None else path.times(arrow, drawing.arrows) for arrow in drawing.arrows]
+    cards = {state.name: _card(state, path) for state in drawing.states}
+    labels = [_label(arrow, times) for arrow, times in zip(drawing.arrows, taken, strict=True)]
     links = [
         Link(arrow.source, arrow.target, *_size(lines)) for arrow, lines in zip(drawing.arrows, labels, strict=True)
     ]
@@ -82,7 +96,7 @@ def as_svg(drawing: Drawing) -> str:
     body = [
         *_text(head, MARGIN, MARGIN + 4.0),
         f'<g transform="translate({MARGIN:g} {top:g})">',
-        *_picture(drawing, layout, cards, labels),
+        *_picture(drawing, layout, cards, labels, _Marked(taken, path)),
         *(
             line
             for panel, at in zip(panels, beside, strict=True)
@@ -91,14 +105,15 @@ def as_svg(drawing: Drawing) -> str:
         "</g>",
     ]
     shape = f'viewBox="0 0 {whole:.0f} {tall:.0f}" width="{whole:.0f}" height="{tall:.0f}"'
-    title, described = _safe(f"Workflow {drawing.name}"), _safe(_described(drawing))
+    title, described = _safe(f"Workflow {drawing.name}"), _safe(_described(drawing) + _way(path))
+    named = 'class="workflow" role="img" aria-labelledby="title desc"'
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {shape} role="img" aria-labelledby="title desc">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {shape} {named}>',
             f'<title id="title">{title}</title>',
             f'<desc id="desc">{described}</desc>',
             f"<style>{STYLE}</style>",
-            f"<defs>{_marker('head')}{_marker('head failure')}</defs>",
+            f"<defs>{_marker('head')}{_marker('head failure')}{_marker('head taken') if path else ''}</defs>",
             f'<rect class="paper" width="{whole:.0f}" height="{tall:.0f}" rx="10"/>',
             *body,
             "</svg>",
@@ -135,18 +150,27 @@ def _rules(rules: Sequence[Rule], most: float, *, ruled: bool) -> Iterator[Line]
             yield from _lines(detail, "soft", most, lines=3)
 
 
-def _card(state: State) -> list[Line]:
+def _way(path: Path | None) -> str:
+    return "" if path is None else f". The run went: {', '.join(path.phases)}"
+
+
+def _card(state: State, path: Path | None) -> list[Line]:
     style = {"success": "good", "end": "bad"}.get(state.kind, "soft")
     return [
         *_lines(state.name, "name", CARD),
+        *_lines("" if path is None else path.says(state.name), "took", CARD),
         *_lines(state.description, "soft", CARD),
         *_lines(state.says, style, CARD),
         *_rules(state.here, CARD, ruled=True),
     ]
 
 
-def _label(arrow: Arrow) -> list[Line]:
-    return list(_rules(arrow.rules, LABEL, ruled=False))
+def _label(arrow: Arrow, times: int) -> list[Line]:
+    return [*_rules(arrow.rules, LABEL, ruled=False), *_lines(_taken(times), "took", LABEL)]
+
+
+def _taken(times: int) -> str:
+    return "" if not times else "taken" if times == 1 else f"taken {times} times"
 
 
 def _panel(title: str, rules: Sequence[Rule]) -> list[Line]:
@@ -190,22 +214,38 @@ def _box(lines: Sequence[Line], x: float, y: float, style: str, *, across: float
 # --- the graph ------------------------------------------------------------------------------------------------------
 
 
+class _Marked(NamedTuple):
+    """What is marked of the picture."""
+
+    taken: Sequence[int]
+    """How often each arrow was."""
+    path: Path | None
+
+    def arrow(self, at: int) -> str:
+        """Words of its class."""
+        return " taken" if self.taken[at] else ""
+
+    def state(self, name: str) -> str:
+        """Words of its class."""
+        return " taken" if self.path is not None and name in self.path.phases else ""
+
+
 def _picture(
-    drawing: Drawing, layout: Layout, cards: dict[str, list[Line]], labels: Sequence[list[Line]]
+    drawing: Drawing, layout: Layout, cards: dict[str, list[Line]], labels: Sequence[list[Line]], marked: _Marked
 ) -> Iterator[str]:
     ports = _ports(layout)
     for at, (arrow, laid) in enumerate(zip(drawing.arrows, layout.links, strict=True)):
-        failure = " failure" if arrow.failure else ""
+        failure = (" failure" if arrow.failure else "") + marked.arrow(at)
         end = "start" if laid.back else "end"
-        head = f"url(#head{'-failure' if failure else ''})"
+        head = f"url(#head{'-taken' if marked.arrow(at) else '-failure' if failure else ''})"
         path = _path(laid, layout, *ports[at])
         yield f'<path class="arrow{failure}" d="{path}" marker-{end}="{head}"/>'
-    for arrow, laid, lines in zip(drawing.arrows, layout.links, labels, strict=True):
-        style = "label failure" if arrow.failure else "label"
+    for at, (arrow, laid, lines) in enumerate(zip(drawing.arrows, layout.links, labels, strict=True)):
+        style = ("label failure" if arrow.failure else "label") + marked.arrow(at)
         yield from _box(lines, laid.label.x - laid.label.width / 2, laid.label.y, style)
     for state in drawing.states:
         box = layout.boxes[state.name]
-        style = f"card {state.kind}{' first' if state.first else ''}"
+        style = f"card {state.kind}{' first' if state.first else ''}{marked.state(state.name)}"
         yield f"<g><title>{_safe(': '.join(filter(None, (state.name, state.description))))}</title>"
         yield from _box(cards[state.name], box.x - box.width / 2, box.y, style)
         yield "</g>"
