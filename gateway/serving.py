@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,7 +23,16 @@ from gateway.inbound.console.pages import Live
 from gateway.inbound.console.pages import pages as pages_of
 from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
-from gateway.inbound.mcp import Relay, RequestInfo, http_app, relay_of, serve_stdio, server_config, unobserved
+from gateway.inbound.mcp import (
+    Relay,
+    RequestInfo,
+    doorkeeper_of,
+    http_app,
+    relay_of,
+    serve_stdio,
+    server_config,
+    unobserved,
+)
 from gateway.outbound.oidc.flow import Flow
 from gateway.outbound.oidc.provider import Provider
 from gateway.reviewing import Reviewing
@@ -72,6 +82,12 @@ async def over_stdio(gateway: Gateway) -> None:
         relay.close()
 
 
+def shown(listening: socket.socket) -> str:
+    """Host and port at which it listens."""
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes | None) -> None:
     """Serve clients at `/mcp` and `/runs/{run}/mcp`, and reviewers at `/console`, until told to stop.
 
@@ -87,11 +103,13 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
 
     relay = _relay(gateway, run_key)
     pages = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready)])
+    clock, url = gateway.book.clock, gateway.agents.url or f"http://{shown(listening)}"
     door = http_app(
         relay=relay,
         delivered=gateway.engine.delivered,
-        now=gateway.book.clock.now,
-        run_key=run_key,
+        now=clock.now,
+        keeper=doorkeeper_of(gateway.agents, url=url, run_key=run_key, clock=clock, said=gateway.book.ledger.said),
+        hosts=[urlsplit(url).netloc],
         pages={"/healthz": pages, "/readyz": pages},
         idle_s=gateway.session_idle_s,
     )

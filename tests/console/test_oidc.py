@@ -9,8 +9,8 @@ from pydantic import SecretStr
 
 from gateway.inbound.console.signing_in import AT_ONCE
 from gateway.outbound.oidc.flow import Flow
-from gateway.outbound.oidc.people import OidcSettings
 from gateway.outbound.oidc.key_set import DOWN_S
+from gateway.outbound.oidc.people import OidcSettings
 from gateway.outbound.oidc.provider import Provider
 from gateway.outbound.system_trust import system_trust
 from tests.console.ground import FOLLOWED, consoles, standing

@@ -7,6 +7,8 @@ from gateway.inbound.mcp.door import Guard as Guard
 from gateway.inbound.mcp.framing import server_config as server_config
 from gateway.inbound.mcp.identity import RUN_HEADER as RUN_HEADER
 from gateway.inbound.mcp.identity import local_user as local_user
+from gateway.inbound.mcp.keeping import doorkeeper_of as doorkeeper_of
+from gateway.inbound.mcp.keeping import introduction as introduction
 from gateway.inbound.mcp.mount import HttpApp as HttpApp
 from gateway.inbound.mcp.mount import http_app as http_app
 from gateway.inbound.mcp.observing import Observe as Observe

@@ -52,15 +52,15 @@ class KeySet:
     async def _renewed(self, *, known: bool) -> None:
         if self._age() < (KEPT_S if known else ANEW_S):
             return
+        if self._monotonic() < self._down_until:
+            if known:
+                return
+            raise Unreachable("the provider could not be reached a moment ago")
         try:
-            if self._monotonic() < self._down_until:
-                raise Unreachable("the provider could not be reached a moment ago")
             self._keys = await self._asked()
             self._told_at = self._monotonic()
         except Unreachable:
-            now = self._monotonic()
-            if now >= self._down_until:
-                self._down_until = now + (ANEW_S if known else DOWN_S)
+            self._down_until = self._monotonic() + (ANEW_S if known else DOWN_S)
             if not known:
                 raise
 
