@@ -26,11 +26,10 @@ class Challenges:
         error = ("error", "invalid_token") if shown else None
         return Turned(401, message, headers=(self._header(error, self.scopes),))
 
-    def too_little(self, needed: Iterable[str]) -> Turned:
-        """The token is good, and more is needed: a client can ask its user for that [MCP, step-up authorization]."""
-        wanted = tuple(sorted(needed))
-        message = f"the access token lacks a scope that this needs: {', '.join(f'`{one}`' for one in wanted)}"
-        return Turned(403, message, headers=(self._header(("error", "insufficient_scope"), wanted),))
+    def too_little(self, lacks: Iterable[str], wanted: Iterable[str]) -> Turned:
+        """The token is good, and more is needed: a client can ask its user for `wanted` [MCP, step-up authorization]."""
+        message = f"the access token lacks a scope that this needs: {', '.join(f'`{one}`' for one in sorted(lacks))}"
+        return Turned(403, message, headers=(self._header(("error", "insufficient_scope"), sorted(wanted)),))
 
     def _header(self, error: tuple[str, str] | None, scopes: Iterable[str]) -> tuple[bytes, bytes]:
         asked = " ".join(scopes) if self.metadata is not None else ""

@@ -147,7 +147,8 @@ class Doorkeeper:
                     needed.update(scopes)
         if not needed <= visitor.scopes:
             kept = sorted(visitor.scopes)[:MAX_CHALLENGED]
-            raise self._challenges.too_little({*needed, *(one for one in kept if _is_plain(one))})
+            wanted = {*needed, *(one for one in kept if _is_plain(one))}
+            raise self._challenges.too_little(needed - visitor.scopes, wanted)
 
     # --- the parts of a request ---------------------------------------------------------------------------------------
 
