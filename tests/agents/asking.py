@@ -94,9 +94,9 @@ class Front:
         sent: list[Any] = []
 
         async def receive() -> Any:
-            if parts:
-                return parts.pop()
-            await asyncio.Event().wait()
+            if not parts:
+                await asyncio.Event().wait()
+            return parts.pop()
 
         async def send(message: Any) -> None:
             sent.append(message)

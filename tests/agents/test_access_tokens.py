@@ -51,7 +51,7 @@ FUTURE = "the access token is from the future: compare the clocks of the gateway
 EXTENSIONS = "the access token asks for extensions that this gateway does not know"
 NONE = "that is no access token of the provider"
 BOUND = "the access token is bound to a key, and this gateway asks for no proof of one"
-ID_TOKEN = "that is an ID token, which is for a client and lets nobody in here"
+FOR_CLIENTS = "that is an ID token, which is for a client and lets nobody in here"
 OTHER_KIND = "that is another kind of token, and no access token"
 JWK = {"jwk": public("one", RSA[1])}
 
@@ -92,8 +92,8 @@ FORGERIES: list[tuple[Callable[[Issuer], str], str]] = [
     (made(sub="anonymous"), "nobody who shows a token can be called `anonymous`"),
     (made(sub="a\nb"), "the provider does not say your `sub`"),
     (made(cnf={"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}), BOUND),
-    (made(nonce="n"), ID_TOKEN),
-    (made(at_hash="h"), ID_TOKEN),
+    (made(nonce="n"), FOR_CLIENTS),
+    (made(at_hash="h"), FOR_CLIENTS),
     (made(header={"typ": "logout+jwt"}), OTHER_KIND),
     (made(header={"typ": "counterfoil-run"}), OTHER_KIND),
     (made(header={"typ": 7}), OTHER_KIND),
@@ -168,11 +168,10 @@ async def test_new_keys_are_found_and_old_ones_forgotten(idp: Issuer) -> None:
     tokens = idp.tokens()
     await tokens.holder(idp.token())
     idp.openid.keys = [public("two", RSA[1])]
-    new = {"key": RSA[1], "header": {"kid": "two"}}
     with pytest.raises(NotLetIn):  # asked a moment ago
-        await tokens.holder(idp.token(**new))
+        await tokens.holder(idp.token(RSA[1], header={"kid": "two"}))
     idp.clock.tell(ANEW_S)
-    await tokens.holder(idp.token(**new))
+    await tokens.holder(idp.token(RSA[1], header={"kid": "two"}))
     with pytest.raises(NotLetIn):
         await tokens.holder(idp.token())
     assert idp.openid.fetched == 2

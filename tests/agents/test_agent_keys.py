@@ -136,7 +136,7 @@ def entry(**more: Any) -> dict[str, Any]:
         ([entry(id="Ci")], "a name of small letters, digits and `-` is wanted"),
         ([entry(expires="tomorrow")], "expires"),
         ([entry(expires="2027-01-01T00:00:00")], "expires"),
-        ([entry(secret="x")], "no key `secret` is known here"),
+        ([entry(salt="x")], "no key `salt` is known here"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_with_its_place(tmp_path: Path, keys: list[Any], why: str) -> None:

@@ -115,6 +115,8 @@ def test_who_starts_a_gateway_is_told_who_comes_in(tmp_path: Path) -> None:
 
 TLS = "an address that begins with `https://` is wanted; `http://` only on this machine"
 ISSUER = "issuer: 'https://i.example'"
+URL = "url: 'http://i.example'"
+REFER = "a secret is not written here but referred to: `${NAME}`"
 MTLS = "header: x-s, subjects: {s: {principal: p}}"
 
 
@@ -130,8 +132,10 @@ MTLS = "header: x-s, subjects: {s: {principal: p}}"
         (
             "agents: {keys: none.yaml}",
             [
-                "1:16: agents.keys: the keys in that file cannot be used: none.yaml:1:1: "
-                "cannot be read: no such file or directory"
+                (
+                    "1:16: agents.keys: the keys in that file cannot be used: none.yaml:1:1: "
+                    "cannot be read: no such file or directory"
+                )
             ],
         ),
         ("agents: {oauth: {issuer: 'http://i.example'}}", [f"1:26: agents.oauth.issuer: {TLS}"]),
@@ -144,14 +148,14 @@ MTLS = "header: x-s, subjects: {s: {principal: p}}"
             ["1:53: agents.oauth.jwks: with `none` every token is asked about: say where, in `introspection`"],
         ),
         (
-            f"agents: {{oauth: {{{ISSUER}, audience: '${{EMPTY:- }}'}}}}",
-            ["1:58: agents.oauth.audience: it is empty"],
+            f"agents: {{oauth: {{{ISSUER}, audience: '${{EMPTY:-}}'}}}}",
+            ["1:57: agents.oauth.audience: it is empty"],
         ),
         (
-            f"agents: {{oauth: {{{ISSUER}, introspection: {{url: 'http://i.example', client_id: c, client_secret: x}}}}}}",
+            f"agents: {{oauth: {{{ISSUER}, introspection: {{{URL}, client_id: c, client_secret: x}}}}}}",
             [
                 f"1:68: agents.oauth.introspection.url: {TLS}",
-                "1:117: agents.oauth.introspection.client_secret: a secret is not written here but referred to: `${NAME}`",
+                f"1:117: agents.oauth.introspection.client_secret: {REFER}",
             ],
         ),
         (
@@ -164,8 +168,10 @@ MTLS = "header: x-s, subjects: {s: {principal: p}}"
         (
             f"agents: {{oauth: {{{ISSUER}, required_scopes: ['a b']}}}}",
             [
-                "1:65: agents.oauth.required_scopes.0: a scope without spaces, quotes and backslashes is wanted, "
-                "not `a b`"
+                (
+                    "1:65: agents.oauth.required_scopes.0: a scope without spaces, quotes and backslashes is wanted, "
+                    "not `a b`"
+                )
             ],
         ),
         (

@@ -27,7 +27,7 @@ class Challenges:
         return Turned(401, message, headers=(self._header(error, self.scopes),))
 
     def too_little(self, lacks: Iterable[str], wanted: Iterable[str]) -> Turned:
-        """The token is good, and more is needed: a client can ask its user for `wanted` [MCP, step-up authorization]."""
+        """The token is good, and more is needed: a client can ask its user for `wanted` [MCP, step-up]."""
         message = f"the access token lacks a scope that this needs: {', '.join(f'`{one}`' for one in sorted(lacks))}"
         return Turned(403, message, headers=(self._header(("error", "insufficient_scope"), sorted(wanted)),))
 
