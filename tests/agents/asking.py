@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.inbound.mcp import http_app
 from gateway.inbound.mcp.doorkeeper import Doorkeeper
 from gateway.inbound.mcp.mount import HttpApp
+from gateway.model.answer import Shown
 from gateway.model.principal import Principal
 from tests.inbound.fake_relay import FakeRelay
 from tests.inbound.served import ENVELOPE, MODERN
@@ -45,13 +46,12 @@ class Front:
     """A front, and what its relay was asked."""
 
     keeper: Doorkeeper
-    relay: FakeRelay = field(default_factory=FakeRelay)
-    hosts: tuple[str, ...] = ()
+    relay: Any = field(default_factory=FakeRelay)
+    """A fake one, unless a test wants the real one."""
+    delivered: Callable[[Shown], None] = lambda _: None
 
     def __post_init__(self) -> None:
-        self.app: HttpApp = http_app(
-            relay=self.relay, delivered=self.relay.delivered, now=lambda: 0.0, keeper=self.keeper, hosts=self.hosts
-        )
+        self.app: HttpApp = http_app(relay=self.relay, delivered=self.delivered, now=lambda: 0.0, keeper=self.keeper)
 
     async def call(self, headers: Mapping[str, str] | None = None, *, tool: str = "echo", **more: Any) -> Told:
         """A tool call of the newer era."""
@@ -108,4 +108,5 @@ class Front:
     @property
     def came(self) -> Principal:
         """Whose the last request was that got in."""
-        return self.relay.begun[-1].principal
+        principal: Principal = self.relay.begun[-1].principal
+        return principal
