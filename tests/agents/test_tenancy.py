@@ -26,7 +26,6 @@ from gateway.model.principal import Principal
 from gateway.model.review import Reviewer
 from gateway.model.tool import InputRequired, Silence
 from gateway.outbound.ids import id_maker
-from gateway.runtime.desk import Desk
 from tests import world
 from tests.agents.asking import Front, Told
 from tests.console.office import KEYS, POLICY, PRESSED, Office, Visitor, fill, office
