@@ -2,10 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -24,10 +24,12 @@ from gateway.inbound.console.pages import pages as pages_of
 from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
 from gateway.inbound.mcp import (
+    HEAD_KEY,
     Relay,
     RequestInfo,
     doorkeeper_of,
     http_app,
+    is_here,
     relay_of,
     serve_stdio,
     server_config,
@@ -82,6 +84,11 @@ async def over_stdio(gateway: Gateway) -> None:
         relay.close()
 
 
+def readiness(scope: Scope, said: Mapping[str, Any], *, able: bool) -> Mapping[str, Any]:
+    """All of how we are, for who is on this machine; others hear whether we are ready, and not what stands behind us."""
+    return said if is_here(scope, scope[HEAD_KEY]) else {"ready": able}
+
+
 def shown(listening: socket.socket) -> str:
     """Host and port at which it listens."""
     host, port = listening.getsockname()[:2]
@@ -97,9 +104,9 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
     async def alive(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
-    async def ready(_: Request) -> Response:
+    async def ready(request: Request) -> Response:
         able, said = gateway.ready()
-        return JSONResponse(said, status_code=200 if able else 503)
+        return JSONResponse(readiness(request.scope, said, able=able), status_code=200 if able else 503)
 
     relay = _relay(gateway, run_key)
     pages = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready)])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.inbound.mcp import http, mint
+from gateway.inbound.mcp.door import HEAD_KEY, Head
 from gateway.inbound.mcp.doorkeeper import Doorkeeper, Oauth
 from gateway.inbound.mcp.revoked import KNOWN_S, Revoked, name_of
 from gateway.model.principal import Parent, Principal
@@ -16,6 +17,7 @@ from gateway.outbound.oidc.access_tokens import AccessTokens
 from gateway.outbound.oidc.key_set import DOWN_S
 from gateway.outbound.proxies import ProxySettings
 from gateway.ports import LedgerUnavailable
+from gateway.serving import readiness
 from tests.agents.asking import FAR, Front
 from tests.agents.tokens import RESOURCE, Issuer
 from tests.inbound.fake_gate import T0, ToldClock
@@ -331,3 +333,14 @@ async def test_who_listens_hears_no_more_once_they_would_not_be_let_in(
     async with asyncio.timeout(5):
         assert (await listening).status == 200
     assert front.relay.begun[0].withdrawal.gone
+
+
+async def test_from_afar_nobody_learns_what_stands_behind_a_gateway() -> None:
+    said = {"upstreams": {"shop": {"state": "healthy"}}}
+    for peer, headers, told in (
+        ("127.0.0.1", {}, said),
+        ("203.0.113.9", {}, {"ready": True}),
+        ("127.0.0.1", {"x-forwarded-for": "203.0.113.9"}, {"ready": True}),
+    ):
+        scope = {"client": (peer, 1), HEAD_KEY: Head(headers, frozenset())}
+        assert readiness(scope, said, able=True) == told

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.anyio
 ANN = Principal("ann", "acme")
 OTHERS = (Principal("bob", "acme"), Principal("ann", "other"), Principal("anonymous"))
 """A colleague of the same tenant, somebody of the same name at another, and whoever is on the machine."""
-ROUNDS = {"elicitation": {"form": {}}}
+ROUNDS: dict[str, Any] = {"elicitation": {"form": {}}}
 TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}, **ROUNDS}
 
 

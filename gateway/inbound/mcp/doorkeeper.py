@@ -153,7 +153,7 @@ class Doorkeeper:
     # --- the parts of a request ---------------------------------------------------------------------------------------
 
     def _without(self, scope: Scope, head: Head) -> Visitor:
-        if self._anonymous and _is_here(scope, head):
+        if self._anonymous and is_here(scope, head):
             return ANYBODY
         if self._anonymous:
             raise self._challenges.unknown(
@@ -263,7 +263,7 @@ def _peer(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-def _is_here(scope: Scope, head: Head) -> bool:
+def is_here(scope: Scope, head: Head) -> bool:
     """Whether who sends it is on this machine, and is not a proxy that passes on what others send."""
     if any(name in head.headers for name in FORWARDED):
         return False
