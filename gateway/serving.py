@@ -85,7 +85,7 @@ async def over_stdio(gateway: Gateway) -> None:
 
 
 def readiness(scope: Scope, said: Mapping[str, Any], *, able: bool) -> Mapping[str, Any]:
-    """All of how we are, for who is on this machine; others hear whether we are ready, and not what stands behind us."""
+    """How we are, for who is on this machine; others hear whether we are ready, and not what stands behind us."""
     return said if is_here(scope, scope[HEAD_KEY]) else {"ready": able}
 
 
