@@ -7,7 +7,7 @@ never shown: not in messages, which speak of the file as it is written, and not 
 import ipaddress
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -299,10 +299,17 @@ class _Reading:
             sealing=self._sealing(said.seal) if said.seal is not None else UNSIGNED,
             places={name: self._place(name, entry) for name, entry in said.places.items()},
             channels=tuple(self._channel(at, entry) for at, entry in enumerate(said.notify)),
-            console=said.console.settings(lambda *keys: self._texts["console", *keys]),
+            console=self._console(said),
             hold_s=said.approvals.hold_s,
             agents=self._agents(said),
         )
+
+    def _console(self, said: _File) -> ConsoleSettings:
+        """From elsewhere it is found by the name by which agents find us, where it has none of its own."""
+        told = said.console.settings(lambda *keys: self._texts["console", *keys])
+        if told.url is not None or said.agents.url is None or is_loopback(said.listen.host):
+            return told
+        return replace(told, url=self._texts["agents", "url"].rstrip("/"))
 
     def _agents(self, said: _File) -> agent_entries.AgentSettings:
         def text(*keys: str) -> str:

@@ -101,6 +101,17 @@ def test_nobody_in_particular_comes_in_only_where_nobody_else_could(
     assert load(tmp_path, text).anonymous is anonymous
 
 
+def test_reviewers_from_elsewhere_find_the_console_by_the_name_that_agents_use(tmp_path: Path) -> None:
+    def url(text: str) -> str | None:
+        load(tmp_path, text)
+        return load_settings(tmp_path / "gateway.yaml", ENVIRON).console.url
+
+    far, agents = "listen: {host: 0.0.0.0}\n", "agents: {url: 'https://gateway.example/'}\n"
+    assert url(far + agents) == "https://gateway.example"
+    assert url(agents) is None
+    assert url(far + agents + "console: {url: 'https://review.example'}") == "https://review.example"
+
+
 def test_who_starts_a_gateway_is_told_who_comes_in(tmp_path: Path) -> None:
     assert introduction(AgentSettings()) == (
         "agents: anybody on this machine comes in as `anonymous`, without a credential; "

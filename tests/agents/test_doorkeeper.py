@@ -239,6 +239,11 @@ async def test_a_subject_counts_only_from_a_proxy_that_is_trusted(peer: str, sub
     assert (await Front(keeper()).call({"x-subject": subject}, peer=(peer, 1))).status == 401
 
 
+async def test_who_comes_through_a_trusted_proxy_without_a_subject_is_not_from_this_machine() -> None:
+    at_home = ProxySettings("x-subject", (ipaddress.ip_network("127.0.0.1"),), {"CN=ci": CI})
+    assert (await Front(keeper(mtls=at_home, anonymous=True)).call()).status == 401
+
+
 async def test_a_subject_that_stands_there_twice_is_none() -> None:
     told = await Front(keeper(mtls=PROXIES)).call(
         {"x-subject": "CN=ci"}, twice={"x-subject": "CN=x"}, peer=("10.0.0.7", 1)
@@ -266,6 +271,20 @@ async def test_a_run_token_alone_lets_its_principal_in() -> None:
     front = Front(keeper())
     assert (await front.call({"counterfoil-run": run_token()}, peer=FAR)).status == 200
     assert front.came == CI
+
+
+async def test_a_run_token_in_the_wrong_header_is_told_so_and_shown_to_nobody(idp: Issuer) -> None:
+    told = await Front(of(idp, keys="none", introspection=idp.introspected())).call(bearer(run_token()))
+    assert (told.status, told.why) == (401, "a run token is shown in the header `Counterfoil-Run`")
+    assert idp.openid.asked_about == 0
+
+
+async def test_what_was_shown_stays_at_the_door(tmp_path: Path) -> None:
+    text, file = keys(tmp_path)
+    front = Front(keeper(keys=file))
+    await front.call({**bearer(text), "counterfoil-run": run_token(), "cookie": "a=b", "user-agent": "x"})
+    assert {"authorization", "cookie", "counterfoil-run"} & {*front.relay.begun[0].headers} == set()
+    assert front.relay.begun[0].headers["user-agent"] == "x"
 
 
 # --- revoked ----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from gateway.inbound.mcp.challenges import METADATA, Challenges, unsure
 from gateway.inbound.mcp.door import Head, Scope, Turned
 from gateway.inbound.mcp.identity import ANONYMOUS, RUN_HEADER, NotLetIn, check_no_reviewer, run_token
 from gateway.inbound.mcp.revoked import Revoked
-from gateway.inbound.mcp.tokens import RunToken
+from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
+from gateway.inbound.mcp.tokens import RunToken, type_of
 from gateway.model.principal import Principal
 from gateway.outbound.agent_keys import PREFIX, AgentKeys
 from gateway.outbound.oidc.asking import Unreachable
@@ -82,6 +83,12 @@ class Visitor:
 
 
 ANYBODY = Visitor(ANONYMOUS)
+CREDENTIALS = frozenset({"authorization", "cookie", _RUN_HEADER})
+
+
+def without_credentials(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """What may go on with a request whose sender is known: nothing behind the door needs what they showed."""
+    return {name: value for name, value in headers.items() if name not in CREDENTIALS}
 
 
 class Doorkeeper:
@@ -153,7 +160,8 @@ class Doorkeeper:
     # --- the parts of a request ---------------------------------------------------------------------------------------
 
     def _without(self, scope: Scope, head: Head) -> Visitor:
-        if self._anonymous and is_here(scope, head):
+        proxied = self._mtls is not None and is_trusted(_peer(scope), self._mtls)
+        if self._anonymous and not proxied and is_here(scope, head):
             return ANYBODY
         if self._anonymous:
             raise self._challenges.unknown(
@@ -204,6 +212,8 @@ class Doorkeeper:
 
     async def _by_bearer(self, shown: str) -> Principal:
         text = shown[len(_BEARER) :].strip() if shown.lower().startswith(_BEARER) else ""
+        if type_of(text) == RUN_TOKEN:  # nor is it shown to anybody who might be asked about it
+            raise self._challenges.unknown(f"a run token is shown in the header `{RUN_HEADER}`", shown=True)
         try:
             if _is_key(shown) and self._keys is not None:
                 return self._keys.holder(text, self._now())

@@ -30,7 +30,7 @@ from gateway.inbound.mcp.door import (
     read_message,
     respond,
 )
-from gateway.inbound.mcp.doorkeeper import ANYBODY, Doorkeeper, Visitor
+from gateway.inbound.mcp.doorkeeper import ANYBODY, Doorkeeper, Visitor, without_credentials
 from gateway.inbound.mcp.envelope import failure, id_of, is_request
 from gateway.inbound.mcp.exchange import Exchange, Session
 from gateway.inbound.mcp.sessions import Carrier, Conversation, Sessions
@@ -172,7 +172,9 @@ class Front:
             await self._legacy(message, visitor, scope, receive, send)
         elif is_request(message):
             wire = Reply(scope, receive, send, self._delivered, self._streaming)
-            exchange = Exchange(message, visitor.principal, "http", wire, head.headers, None, visitor.token)
+            exchange = Exchange(
+                message, visitor.principal, "http", wire, without_credentials(head.headers), None, visitor.token
+            )
             wire.exchange = exchange
             if message["method"] == LISTEN and visitor is not ANYBODY:
                 with self._standing(scope, head, wire):
@@ -224,7 +226,7 @@ class Front:
         send: Send,
     ) -> None:
         head: Head = scope[HEAD_KEY]
-        principal, token = visitor.principal, visitor.token
+        principal, token, headers = visitor.principal, visitor.token, without_credentials(head.headers)
         session_id = head.only("mcp-session-id")
         opens = session_id is None and message.get("method") == "initialize" and is_request(message)
         if session_id is None and not opens:
@@ -237,13 +239,13 @@ class Front:
         session = conversation.session
         if not is_request(message):
             with self._sessions.used(conversation):
-                self._notice(Exchange(message, principal, "http", session.line, head.headers, session, token))
+                self._notice(Exchange(message, principal, "http", session.line, headers, session, token))
             await respond(send, 202, b"", conversation.headers)
             return
         track = conversation.track()
         wire = Carrier(scope, receive, send, self._delivered, self._streaming, conversation.headers)
         wire.track, track.wire = track, wire
-        exchange = Exchange(message, principal, "http", track, head.headers, session, token)
+        exchange = Exchange(message, principal, "http", track, headers, session, token)
         if not session.flights.board(exchange):
             conversation.settle(track)
             raise Turned(400, "a request with that id is still under way", request_id=id_of(message))
