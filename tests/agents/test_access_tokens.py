@@ -8,6 +8,8 @@ from typing import Any
 
 import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
 
 from gateway.model.principal import Principal
 from gateway.outbound.oidc.asking import Unreachable
@@ -302,3 +304,47 @@ async def test_what_was_said_is_not_kept_without_end(idp: Issuer, monkeypatch: p
         with pytest.raises(NotLetIn):
             await tokens.holder(token)
     assert idp.openid.asked_about == 4
+
+
+# --- servers that say what is no answer -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        ({"jwks_uri": None}, "an endpoint of the provider is missing, or not reached over TLS"),
+        ({"jwks_uri": "http://keys.example/"}, "an endpoint of the provider is missing, or not reached over TLS"),
+        ({"jwks_uri": "http://[::1/"}, "an endpoint of the provider is missing, or not reached over TLS"),
+        ({"jwks_uri": "{}/.well-known/openid-configuration"}, "the provider does not say its keys"),
+        ({"jwks_uri": "{}/nothing"}, "the provider's answer is no JSON"),
+    ],
+)
+async def test_without_keys_nothing_can_be_said(idp: Issuer, metadata: Any, why: str) -> None:
+    idp.openid.metadata = {name: said and said.format(idp.openid.url) for name, said in metadata.items()}
+    with pytest.raises(Unreachable) as refused:
+        await idp.tokens().holder(idp.token())
+    assert str(refused.value) == why
+
+
+async def test_an_answer_without_end_is_none(idp: Issuer) -> None:
+    idp.openid.metadata = {"more": "x" * 600_000}
+    with pytest.raises(Unreachable) as refused:
+        await idp.tokens().holder(idp.token())
+    assert str(refused.value) == "the provider's answer is too long"
+
+
+async def test_a_key_for_an_algorithm_that_is_not_taken_opens_nothing(idp: Issuer) -> None:
+    strange = ec.generate_private_key(ec.SECP256K1())
+    idp.openid.keys = [{**json.loads(ECAlgorithm.to_jwk(strange.public_key())), "kid": "one"}]
+    with pytest.raises(NotLetIn) as refused:
+        await idp.tokens().holder(idp.token())
+    assert str(refused.value) == NOT_SIGNED
+    with pytest.raises(NotLetIn):
+        await idp.tokens().holder(idp.token(strange, "ES256K"))
+
+
+async def test_a_name_of_a_key_is_a_text(idp: Issuer) -> None:
+    head = part({"alg": "RS256", "kid": ["one"]}) + b"." + part(idp.claims()) + b".AAAA"
+    with pytest.raises(NotLetIn) as refused:
+        await idp.tokens().holder(head.decode())
+    assert str(refused.value) == "the access token is malformed"

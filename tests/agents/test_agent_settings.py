@@ -1,17 +1,23 @@
 """What gateway.yaml says of agents, and every mistake in it with its place."""
 
 import ipaddress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
-from gateway.inbound.mcp import introduction
+from gateway.inbound.mcp import doorkeeper_of, introduction
 from gateway.model.principal import Principal
 from gateway.outbound.agent_entries import AgentSettings
 from gateway.outbound.oidc.resource import Claims, Introspected, ResourceSettings
 from gateway.outbound.proxies import ProxySettings
 from gateway.settings import SettingsProblems, load_settings
+from tests.agents.asking import Front
+from tests.inbound.fake_gate import ToldClock
+from tests.inbound.served import KEY
+
+pytestmark = pytest.mark.anyio
 
 SECRET = "s3cr3t-0123456789"  # noqa: S105 - what must never be shown
 ENVIRON = {"HOME": "/home/ann", "SECRET": SECRET, "EMPTY": ""}
@@ -201,3 +207,18 @@ MTLS = "header: x-s, subjects: {s: {principal: p}}"
 )
 def test_what_cannot_be_meant_is_told_with_its_place(tmp_path: Path, text: str, lines: list[str]) -> None:
     assert told(tmp_path, text) == lines
+
+
+async def test_what_the_file_says_is_who_comes_in(tmp_path: Path) -> None:
+    async def said(_: str) -> bool:
+        return False
+
+    told = replace(load(tmp_path, FULL), anonymous=False)
+    clock = ToldClock()
+    front = Front(doorkeeper_of(told, url="https://gateway.example", run_key=KEY, clock=clock, said=said))
+    found = await front.send({}, path="/.well-known/oauth-protected-resource", verb="GET")
+    assert found.json["resource"] == "https://gateway.example/mcp"
+    assert (await front.call({"x-client-subject": "CN=ci,O=acme"}, peer=("10.0.0.9", 1))).status == 200
+    assert front.came == Principal("ci", "acme", frozenset({"deployer"}), frozenset({"mcp"}))
+    assert (await front.call({"authorization": "Bearer cfk_x"})).status == 401
+    assert (await front.call({})).status == 401

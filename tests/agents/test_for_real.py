@@ -174,7 +174,7 @@ class Storage:
         self.client = client_info
 
 
-@pytest.mark.parametrize(("mode", "known"), [("auto", True), ("legacy", False)])
+@pytest.mark.parametrize(("mode", "known"), [("auto", True), pytest.param("legacy", False, marks=pytest.mark.long)])
 async def test_the_sdks_client_signs_in_and_steps_up_by_itself(tmp_path: Path, mode: Any, known: bool) -> None:  # noqa: FBT001
     at, storage = provider(tmp_path), Storage()
     gone: list[str] = []

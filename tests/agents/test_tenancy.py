@@ -28,7 +28,9 @@ from gateway.model.tool import InputRequired, Silence
 from gateway.outbound.ids import id_maker
 from tests import world
 from tests.agents.asking import Front, Told
+from tests.console import reviewing
 from tests.console.office import KEYS, POLICY, PRESSED, Office, Visitor, fill, office
+from tests.console.test_operator import assistant
 from tests.inbound.fake_gate import FakeOffers
 from tests.inbound.served import ENVELOPE, KEY, MODERN
 from tests.runtime.house import House, house
@@ -336,3 +338,28 @@ def _without(text: str, ids: Mapping[str, str]) -> str:
         if len(name) > 1:
             text = text.replace(name, "…").replace(name.replace(":", "%3A"), "…")
     return re.sub(r'value="[^"]*"', "", text)
+
+
+async def test_what_another_tenant_has_is_to_an_assistant_not_there() -> None:
+    async with reviewing.served() as at:
+        asked = await at.ask(5)
+        at.it.upstreams.will("write", Silence("no answer within 30 s"))
+        await at.it.call("write", {"n": 1})
+        [unknown] = [one.attempt for one in await at.it.ledger.tracked(states={"unknown"})]
+        real = {"approval": asked, "attempt": unknown, "run": "run_1", "name": asked}
+        never = {"approval": "ap_0000", "attempt": "run_0000.1", "run": "run_0000", "name": "ap_0000"}
+        more = {"action": await at.action_of(asked), "reason": "r", "wanted": "w", "what": "happened"}
+        other = reviewing.elsewhere(reviewing.ANN, tenant="other")
+        before = len(await at.it.ledger.read("run_1"))
+        async with assistant(at, MODERN, None, who=other, unattended=True) as (client, _):
+            for tool in (await client.list_tools()).tools:
+                takes = [*tool.input_schema.get("required", ())]
+                answers = []
+                for ids in (real, never):
+                    arguments = {name: {**more, **ids}[name] for name in takes}
+                    result = await client.call_tool(tool.name, arguments)
+                    answers.append((result.is_error, json.dumps(result.structured_content)))
+                assert answers[0] == answers[1], tool.name
+                assert asked not in answers[0][1]
+                assert bool(answers[0][0]) is bool(takes), tool.name
+        assert len(await at.it.ledger.read("run_1")) == before
