@@ -9,10 +9,10 @@
 Who shows several must be one and the same by all of them, and has no more than each of them gives.
 """
 
-import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -26,6 +26,7 @@ from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
 from gateway.inbound.mcp.tokens import RunToken, type_of
 from gateway.model.principal import Principal
 from gateway.outbound.agent_keys import PREFIX, AgentKeys
+from gateway.outbound.oidc.addresses import is_loopback
 from gateway.outbound.oidc.asking import Unreachable
 from gateway.outbound.oidc.claims import NotLetIn as NotVouched
 from gateway.outbound.oidc.resource import ResourceSettings
@@ -35,7 +36,7 @@ from gateway.ports import LedgerUnavailable
 _RUN_HEADER = RUN_HEADER.lower()
 _BEARER = "bearer "
 _IN_ADDRESSES = frozenset({"access_token", "token", "id_token", "api_key", "apikey", "key", "authorization"})
-FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+FORWARDED = frozenset({"forwarded", "x-forwarded-for", "x-real-ip", "via"})
 """Headers by which proxies say that somebody else sends what they pass on."""
 MAX_CHALLENGED = 64
 """Scopes of a token that are asked for again with those that it lacks, so that it does not lose them."""
@@ -275,13 +276,12 @@ def _peer(scope: Scope) -> str:
 
 def is_here(scope: Scope, head: Head) -> bool:
     """Whether who sends it is on this machine, and is not a proxy that passes on what others send."""
-    if any(name in head.headers for name in FORWARDED):
-        return False
-    try:
-        peer = _peer(scope)
-        return not peer or ipaddress.ip_address(peer).is_loopback
-    except ValueError:
-        return False
+    peer = _peer(scope)
+    return (not peer or _is_local(peer)) and head.headers.keys().isdisjoint(FORWARDED)
+
+
+_is_local = lru_cache(maxsize=64)(is_loopback)
+"""The few peers that there are on this machine ask over and over again."""
 
 
 def _metadata_at(resource: str) -> str:
