@@ -117,7 +117,6 @@ class AgentKeys:
         self._monotonic = monotonic
         self._looked_at = monotonic()
         self._looks = self._look()
-        self._unsettled: object = None
         self._keys = load_keys(path)
 
     def holder(self, text: str, now: float) -> Principal:
@@ -137,18 +136,15 @@ class AgentKeys:
         return Principal(entry.principal, entry.tenant, frozenset(entry.roles), frozenset(entry.scopes))
 
     def _take(self) -> None:
-        """What the file says now is in force, if it has said so for one whole look: one that is being written may lack
-        half of its keys.
+        """What the file says now is in force, at once: to wait until it settles would let a revoked key in once more.
+
+        One that is read while it is being written may lack keys, until the next look.
         """
         if self._monotonic() - self._looked_at < LOOK_S:
             return
         self._looked_at, looks = self._monotonic(), self._look()
-        if looks == self._looks:
-            self._unsettled = None
-        elif looks != self._unsettled:
-            self._unsettled = looks
-        else:
-            self._looks, self._unsettled = looks, None
+        if looks != self._looks:
+            self._looks = looks
             self._read()
 
     def _read(self) -> None:
