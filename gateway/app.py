@@ -14,6 +14,7 @@ from typing import Any
 
 from gateway.inbound.mcp import IDLE_S, OWN_TOOLS
 from gateway.model.policy import Policy
+from gateway.outbound.agent_entries import AgentSettings
 from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.ledger import open_ledger
@@ -98,6 +99,8 @@ class Plan:
     """Where people answer; nothing where there is no console."""
     reviewing: Reviewing | None = None
     """None where nobody reviews over HTTP."""
+    agents: AgentSettings = field(default_factory=AgentSettings)
+    """How agents come in over HTTP."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
@@ -128,6 +131,7 @@ def plan_of(settings: Settings) -> Plan:
         places=settings.places,
         channels=installed(settings.channels),
         telemetry=settings.telemetry,
+        agents=settings.agents,
     )
 
 
@@ -215,6 +219,8 @@ class Gateway:
     stdio: frozenset[str] = frozenset()
     """The upstreams that are reached over stdio."""
     reviewing: Reviewing | None = None
+    """As in `Plan`."""
+    agents: AgentSettings = field(default_factory=AgentSettings)
     """As in `Plan`."""
 
     def introduction(self) -> Sequence[str]:
@@ -306,6 +312,7 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
                     session_idle_s=plan.session_idle_s,
                     stdio=stdio,
                     reviewing=plan.reviewing,
+                    agents=plan.agents,
                 )
         finally:
             # At the same time: each may take a while, and together they have what is left of 5 s.

@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.applications import Starlette
@@ -23,12 +24,15 @@ from gateway.inbound.console.pages import pages as pages_of
 from gateway.inbound.console.paths import CALLBACK, ROOT
 from gateway.inbound.console.sessions import IDLE_S, LONGEST_S
 from gateway.inbound.mcp import (
+    HEAD_KEY,
     Fault,
     Observe,
     Relay,
     RequestInfo,
     Tell,
+    doorkeeper_of,
     http_app,
+    is_here,
     relay_of,
     serve_stdio,
     server_config,
@@ -42,6 +46,7 @@ from gateway.runtime import trace
 GRACE_S = 1
 """How long open streams may delay the end of the HTTP front; calls under way are the engine's to wait for."""
 NO_FIGURES = "no figures are kept: say `prometheus: true` under `telemetry` in gateway.yaml, or OTEL_METRICS_EXPORTER\n"
+NOT_FROM_AFAR = "figures are told on this machine alone: scrape them here, or have them sent over OTLP\n"
 LET_GO_S = 0.2
 """How long the answers may take that calls get which waited for a person."""
 
@@ -98,6 +103,17 @@ async def over_stdio(gateway: Gateway) -> None:
         relay.close()
 
 
+def readiness(scope: Scope, said: Mapping[str, Any], *, able: bool) -> Mapping[str, Any]:
+    """How we are, for who is on this machine; others hear whether we are ready, and not what stands behind us."""
+    return said if is_here(scope, scope[HEAD_KEY]) else {"ready": able}
+
+
+def shown(listening: socket.socket) -> str:
+    """Host and port at which it listens."""
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes | None) -> None:
     """Serve clients at `/mcp` and `/runs/{run}/mcp`, and reviewers at `/console`, until told to stop.
 
@@ -107,11 +123,13 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
     async def alive(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
-    async def ready(_: Request) -> Response:
+    async def ready(request: Request) -> Response:
         able, said = gateway.ready()
-        return JSONResponse(said, status_code=200 if able else 503)
+        return JSONResponse(readiness(request.scope, said, able=able), status_code=200 if able else 503)
 
-    async def figures(_: Request) -> Response:
+    async def figures(request: Request) -> Response:
+        if not is_here(request.scope, request.scope[HEAD_KEY]):
+            return PlainTextResponse(NOT_FROM_AFAR, status_code=403)
         if gateway.scrape is None:
             return PlainTextResponse(NO_FIGURES, status_code=404)
         body, media_type = await asyncio.to_thread(gateway.scrape)
@@ -119,11 +137,13 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
 
     relay = _relay(gateway, run_key)
     pages = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready), Route("/metrics", figures)])
+    clock, url = gateway.book.clock, gateway.agents.url or f"http://{shown(listening)}"
     door = http_app(
         relay=relay,
         delivered=gateway.engine.delivered,
-        now=gateway.book.clock.now,
-        run_key=run_key,
+        now=clock.now,
+        keeper=doorkeeper_of(gateway.agents, url=url, run_key=run_key, clock=clock, said=gateway.book.ledger.said),
+        hosts=[urlsplit(url).netloc],
         pages={"/healthz": pages, "/readyz": pages, "/metrics": pages},
         idle_s=gateway.session_idle_s,
     )

@@ -7,7 +7,7 @@ never shown: not in messages, which speak of the file as it is written, and not 
 import ipaddress
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place, texts
 from gateway.model.policy import NAME_PATTERN, Name
+from gateway.outbound import agent_entries
 from gateway.outbound.console_entries import EXPANDED as CONSOLE_EXPANDED
 from gateway.outbound.console_entries import ConsoleEntry, console_problems, unfit_console
 from gateway.outbound.console_entries import ConsoleSettings as ConsoleSettings
@@ -53,7 +54,7 @@ class SettingsProblems(Problems):
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where agents come in. Always loopback."""
+    """Where agents come in. Only loopback, unless `agents` says by which name others reach us."""
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
@@ -139,6 +140,8 @@ class Settings:
     """How long a call that waits for a person is kept with its client; None: as is usual."""
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     """How much of what comes in is believed, and how much of it goes out."""
+    agents: agent_entries.AgentSettings = field(default_factory=agent_entries.AgentSettings)
+    """How agents come in over HTTP."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -218,9 +221,15 @@ class _File(FilePart):
     notify: tuple[notices.NotifyEntry, ...] = ()
     console: ConsoleEntry = ConsoleEntry()
     telemetry: TelemetryEntry = TelemetryEntry()
+    agents: agent_entries.AgentsEntry = agent_entries.AgentsEntry()
 
 
-_PATTERNS = {NAME_PATTERN: "a workflow's name", KEY_PATTERN: "a key of baggage", **notices.PATTERNS}
+_PATTERNS = {
+    NAME_PATTERN: "a workflow's name",
+    KEY_PATTERN: "a key of baggage",
+    **notices.PATTERNS,
+    **agent_entries.PATTERNS,
+}
 
 _EXPANDED: tuple[Place, ...] = (("ledger",), ("policies",), ("run_tokens", "key"), ("seal", "key"), ("seal", "head"))
 _EXPANDED_IN_ENTRY: tuple[Place, ...] = (
@@ -246,13 +255,24 @@ class _Reading:
         if isinstance(document.value, Mapping):
             self._expand()
             self.problems += [*entry_problems(document), *place_problems(document), *console_problems(document)]
-            self.problems += [*notices.notify_problems(document), *self._wrong()]
+            self.problems += [
+                *notices.notify_problems(document),
+                *agent_entries.agent_problems(document),
+                *self._wrong(),
+            ]
 
     def _expand(self) -> None:
         entries = [(*place, *step) for place, _ in in_use(self._document) for step in _EXPANDED_IN_ENTRY]
         found = [
             one
-            for pattern in [*_EXPANDED, *EXPANDED, *CONSOLE_EXPANDED, *notices.EXPANDED, *entries]
+            for pattern in [
+                *_EXPANDED,
+                *EXPANDED,
+                *CONSOLE_EXPANDED,
+                *notices.EXPANDED,
+                *agent_entries.EXPANDED,
+                *entries,
+            ]
             for one in texts(self._document.value, pattern)
         ]
         for place, text in found:
@@ -264,12 +284,14 @@ class _Reading:
 
     def _wrong(self) -> Iterator[Problem]:
         """What is wrong with values; messages show none of them, for they may be secrets."""
+        known = any(True for _ in texts(self._document.value, ("agents", "url")))
         for place, host in texts(self._document.value, ("listen", "host")):
-            if not is_loopback(host):
+            if not is_loopback(host) and not known:
                 yield self._document.problem(place, NOT_LOOPBACK.format(host[:64]))
         for place, text in self._texts.items():
             message = unfit(place, text) or unfit_place(place, text, self._folder)
             message = message or unfit_console(place, text) or notices.unfit_notify(place, text)
+            message = message or agent_entries.unfit_agents(place, text, self._folder)
             if message is not None:
                 yield self._document.problem(place, message)
 
@@ -287,10 +309,24 @@ class _Reading:
             sealing=self._sealing(said.seal) if said.seal is not None else UNSIGNED,
             places={name: self._place(name, entry) for name, entry in said.places.items()},
             channels=tuple(self._channel(at, entry) for at, entry in enumerate(said.notify)),
-            console=said.console.settings(lambda *keys: self._texts["console", *keys]),
+            console=self._console(said),
             hold_s=said.approvals.hold_s,
             telemetry=said.telemetry.settings(),
+            agents=self._agents(said),
         )
+
+    def _console(self, said: _File) -> ConsoleSettings:
+        """From elsewhere it is found by the name by which agents find us, where it has none of its own."""
+        told = said.console.settings(lambda *keys: self._texts["console", *keys])
+        if told.url is not None or said.agents.url is None or is_loopback(said.listen.host):
+            return told
+        return replace(told, url=self._texts["agents", "url"].rstrip("/"))
+
+    def _agents(self, said: _File) -> agent_entries.AgentSettings:
+        def text(*keys: str) -> str:
+            return self._texts["agents", *keys]
+
+        return said.agents.settings(text, self._folder, local=is_loopback(said.listen.host))
 
     def _place(self, name: str, entry: PlaceEntry) -> LookPlace:
         return entry.place(name, lambda *keys: self._texts["places", name, *keys], self._folder)
@@ -342,7 +378,10 @@ def _transport(told: str | None) -> Literal["http", "sse", "auto"]:
     return "sse" if told in SSE_TYPES else "http"
 
 
-NOT_LOOPBACK = "`{}` is not a loopback address; identity is not built yet, so only this machine may come in (127.0.0.1)"
+NOT_LOOPBACK = (
+    "`{}` is not a loopback address: only this machine may come in (127.0.0.1), unless gateway.yaml says by which name "
+    "others reach the gateway (`agents: {{url: …}}`), who then must show who they are"
+)
 
 
 def is_loopback(host: str) -> bool:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli import approvals, notify, reviewers, tokens
+from gateway.cli import approvals, keys, notify, reviewers, tokens
 from gateway.cli.check import check
 from gateway.cli.console import console
 from gateway.cli.cost import cost
@@ -75,3 +75,4 @@ app.add_typer(approvals.app, name="approvals")
 app.add_typer(notify.app, name="notify")
 app.add_typer(reviewers.app, name="reviewer")
 app.add_typer(tokens.app, name="run")
+app.add_typer(keys.app, name="keys")

@@ -86,7 +86,10 @@ def wrap(
     if listen is None:
         _run(replace(plan, sole=True), _over_stdio)
         return
-    listening = _listen(*_address(listen))
+    host, port = _address(listen)
+    if not is_loopback(host):
+        fail(NOT_LOOPBACK.format(host), code=2)
+    listening = _listen(host, port)
     try:
         console_key = run_key_of(None)
     except OSError as error:  # there need be no place for one: then only the link below lets anybody in
@@ -133,9 +136,13 @@ async def _over_stdio(gateway: "Gateway") -> None:
 
 async def _over_http(gateway: "Gateway", listening: socket.socket, key: bytes | None) -> None:
     from gateway.inbound.console import local_reviewer  # noqa: PLC0415 - loaded by now
-    from gateway.serving import over_http  # noqa: PLC0415
+    from gateway.inbound.mcp import introduction  # noqa: PLC0415
+    from gateway.serving import over_http, shown  # noqa: PLC0415
 
-    _say(f"listening at http://{_shown(listening)}/mcp")
+    _say(f"listening at http://{shown(listening)}/mcp")
+    _say(introduction(gateway.agents))
+    if not is_loopback(listening.getsockname()[0]):
+        _say("others reach this address, and it has no TLS: let only a proxy that has it come there")
     if gateway.reviewing is not None:
         reviewer = local_reviewer(gateway.reviewing.settings.local_roles)
         _say(f"reviewers: {gateway.reviewing.links(gateway.book.clock.now).link_for(reviewer)}, once, for 15 minutes")
@@ -146,8 +153,9 @@ def _reviewing(told: ConsoleSettings, key: bytes, listening: socket.socket) -> "
     """How reviewers come in at this address."""
     from gateway.inbound.console import Keys  # noqa: PLC0415
     from gateway.reviewing import Reviewing  # noqa: PLC0415 - loaded by now
+    from gateway.serving import shown  # noqa: PLC0415 - loaded soon
 
-    return Reviewing(told, Keys.of(key), told.url or f"http://{_shown(listening)}") if told.enabled else None
+    return Reviewing(told, Keys.of(key), told.url or f"http://{shown(listening)}") if told.enabled else None
 
 
 def spec_of(target: list[str]) -> "Spec":
@@ -288,8 +296,6 @@ def _address(listen: str) -> tuple[str, int]:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    if not is_loopback(host):
-        fail(NOT_LOOPBACK.format(host), code=2)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named so that asyncio turns Nagle's algorithm off; without it an answer takes 40 ms more.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -302,11 +308,6 @@ def _listen(host: str, port: int) -> socket.socket:
         fail(f"cannot listen at {host}:{port}: {error.strerror or error}".lower() + hint)
     listening.listen(128)  # whoever comes before we are ready waits, and is not turned away
     return listening
-
-
-def _shown(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _say(line: str) -> None:

@@ -1,5 +1,6 @@
 """`counterfoil run open`: mints the signed token with which one agent works in one run."""
 
+import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,12 +8,15 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.ledgers import fail, with_ledger
+from gateway.cli.ledgers import LedgerOption, fail, with_ledger
 from gateway.model.principal import Parent, Principal
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.ids import id_maker
 from gateway.outbound.system_account import system_account
 from gateway.settings import load_settings
+
+MAX_HOURS = 720
+RUN = re.compile(r"run_[0-9a-zA-Z_-]{1,64}")
 
 app = typer.Typer(no_args_is_help=True, help="Runs and who may work in them.")
 
@@ -32,7 +36,7 @@ def open_(
     authority: Annotated[
         list[str] | None, typer.Option(help="What the parent passes on, at most; by default all it has. Repeatable.")
     ] = None,
-    hours: Annotated[float, typer.Option(min=0.01, max=720, help="How long the token is good for.")] = 24.0,
+    hours: Annotated[float, typer.Option(min=0.01, max=MAX_HOURS, help="How long the token is good for.")] = 24.0,
 ) -> None:
     """Print a token for a new run. Give it to the agent as the header `Counterfoil-Run`, or in the path."""
     from gateway.app import plan_of  # noqa: PLC0415 - brings `mcp`, which costs a second
@@ -62,4 +66,31 @@ def open_(
     token = mint(key, run=run, principal=who, workflow=workflow, expires_at=expires_at, now=now, parent=passed_on)
     until = datetime.fromtimestamp(expires_at, UTC).isoformat(timespec="seconds")
     typer.echo(f"run {run} for {who.id} under `{workflow}`, until {until}", err=True)
+    typer.echo(f"`counterfoil run revoke {run}` revokes it", err=True)
     typer.echo(token)
+
+
+@app.command()
+def revoke(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose token lets nobody in any more.")],
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="The gateway's own file, for its ledger.")
+    ] = None,
+    ledger: LedgerOption = None,
+) -> None:
+    """Have every gateway of this ledger refuse the token of a run, and those of runs that were opened from it.
+
+    It is in force within two seconds, for good, and needs no gateway that runs. What is under way ends by itself.
+    """
+    from gateway.inbound.mcp.revoked import name_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+
+    try:
+        url = ledger or (load_settings(config).ledger if config is not None else None)
+    except (OSError, ValueError) as error:
+        fail(str(error), code=2)
+    if not RUN.fullmatch(run):
+        fail(f"`{run[:64]}` is no run: `counterfoil run open` says which one its token is for", code=2)
+    # No token that was made by now is good for longer.
+    until = time.time() + MAX_HOURS * 3600
+    first = with_ledger(url, lambda opened: opened.once(name_of(run), until))
+    typer.echo(f"the token of {run} is revoked" if first else f"the token of {run} was revoked before")

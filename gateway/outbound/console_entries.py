@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place as Where
-from gateway.outbound.oidc.people import OidcSettings, is_safe
+from gateway.outbound.oidc.addresses import is_safe
+from gateway.outbound.oidc.people import OidcSettings
 from gateway.outbound.server_entries import FilePart
 from gateway.outbound.yaml_files import Document, Problem
 

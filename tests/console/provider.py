@@ -68,6 +68,10 @@ class OpenId:
     now: float = 0.0
     fetched: int = 0
     """How often its keys were asked for."""
+    active: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What it says of tokens that it knows, when it is asked about one."""
+    asked_about: int = 0
+    """How often it was."""
     secrets: list[str] = field(default_factory=list)
     """How clients showed who they are."""
     _codes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -79,6 +83,7 @@ class OpenId:
                 Route("/authorize", self._authorize),
                 Route("/token", self._token, methods=["POST"]),
                 Route("/keys", self._shown),
+                Route("/introspect", self._introspected, methods=["POST"]),
             ]
         )
 
@@ -117,7 +122,16 @@ class OpenId:
         name, _, secret = base64.b64decode(shown.removeprefix("Basic ")).decode().partition(":")
         return (unquote_plus(name), unquote_plus(secret)) == (CLIENT, SECRET)
 
+    async def _introspected(self, request: Request) -> Response:
+        form = {name: str(value) for name, value in (await request.form()).items()}
+        self.asked_about += 1
+        if self.down or not self._known(request, form):
+            return JSONResponse({"error": "invalid_client"}, 503 if self.down else 401)
+        return JSONResponse(self.active.get(form["token"], {"active": False}))
+
     async def _shown(self, _: Request) -> Response:
+        if self.down:
+            return Response(status_code=503)
         self.fetched += 1
         return JSONResponse({"keys": self.keys})
 

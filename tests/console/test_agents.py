@@ -1,5 +1,6 @@
 """What an agent holds opens nothing at the console, and what a reviewer holds nothing at the agents' door."""
 
+import jwt
 import pytest
 
 from gateway.inbound.console import local_reviewer, mint
@@ -15,6 +16,7 @@ from tests.inbound.test_identity import CALL
 
 pytestmark = pytest.mark.anyio
 
+ACCESS_TOKEN = jwt.encode({"sub": "anna"}, "k" * 32, headers={"typ": "at+jwt"})
 RUN_TOKEN = mint_run(
     RUN_KEY, run="run_1", principal=Principal("anna", "acme"), workflow="w", expires_at=2**31, now=0
 )  # fmt: skip
@@ -55,6 +57,8 @@ async def test_a_revoked_token_lets_nobody_in() -> None:
     "headers",
     [
         {"authorization": f"Bearer {RUN_TOKEN}"},
+        {"authorization": f"Bearer {ACCESS_TOKEN}"},
+        {"authorization": "Bearer cfk_ci-1_0123456789"},
         {RUN_HEADER: RUN_TOKEN},
         {RUN_HEADER: "x"},
         {RUN_HEADER: RUN_TOKEN, "authorization": f"Bearer {REVIEWER_TOKEN}"},

@@ -9,7 +9,7 @@ from typing import Any
 import jwt
 import pytest
 
-from gateway.outbound.oidc.provider import ANEW_S, KEPT_S
+from gateway.outbound.oidc.key_set import ANEW_S, KEPT_S
 from tests.console.provider import CLIENT, EC, RSA, SECRET, Asked, honest, pem, public
 from tests.console.signing import SigningMaker
 
@@ -72,8 +72,8 @@ SIGN_INS = "The ID token is for another sign-in"
         (signed(nonce=7), SIGN_INS),
         (signed(sub=None), LACKS),
         (lambda asked: honest(asked)[:-6], FORGED),
-        (lambda _: "a.b", "The provider&#x27;s ID token is malformed"),
-        (lambda _: "a" * 70_000, "The provider&#x27;s ID token is too long"),
+        (lambda _: "a.b", "The ID token is malformed"),
+        (lambda _: "a" * 70_000, "The ID token is too long"),
         (signed(org="other"), "People of your organisation do not review here"),
         (signed(org=None), "The provider does not say your `org`"),
         (signed(org=["acme"]), "The provider does not say your `org`"),

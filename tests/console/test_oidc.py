@@ -9,8 +9,9 @@ from pydantic import SecretStr
 
 from gateway.inbound.console.signing_in import AT_ONCE
 from gateway.outbound.oidc.flow import Flow
+from gateway.outbound.oidc.key_set import DOWN_S
 from gateway.outbound.oidc.people import OidcSettings
-from gateway.outbound.oidc.provider import DOWN_S, Provider
+from gateway.outbound.oidc.provider import Provider
 from gateway.outbound.system_trust import system_trust
 from tests.console.ground import FOLLOWED, consoles, standing
 from tests.console.provider import Asked, honest, query_of
@@ -200,7 +201,7 @@ async def test_the_way_back_leads_to_a_page_of_ours(signing: SigningMaker, to: s
     [
         (
             {"issuer": "https://evil.example"},
-            "The provider calls itself otherwise than <code>console.oidc.issuer</code>",
+            "The provider calls itself otherwise than the <code>issuer</code> that is configured",
         ),
         (
             {"token_endpoint": "http://idp.example/token"},

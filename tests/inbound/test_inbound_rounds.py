@@ -66,14 +66,15 @@ async def test_a_state_is_good_once_and_for_its_own_request() -> None:
     asks(it)
     first = (await it.modern("tools/call", {"name": "t", "arguments": {"a": 1}}, can=CAN))["result"]
     state = {"inputResponses": {"q1": {}}, "requestState": first["requestState"]}
-    for params, principal in (
-        ({"name": "t", "arguments": {"a": 2}}, Principal("me")),
-        ({"name": "u", "arguments": {"a": 1}}, Principal("me")),
-        ({"name": "t", "arguments": {"a": 1}}, Principal("you")),
+    another = "`requestState` cannot be used: it was given out for another request"
+    none = "`requestState` cannot be used: it is not a state that this gateway gave out to you, or was changed"
+    for params, principal, why in (
+        ({"name": "t", "arguments": {"a": 2}}, Principal("me"), another),
+        ({"name": "u", "arguments": {"a": 1}}, Principal("me"), another),
+        ({"name": "t", "arguments": {"a": 1}}, Principal("you"), none),
     ):
         answer = await it.modern("tools/call", {**params, **state}, can=CAN, principal=principal)
-        assert answer["error"]["code"] == -32602
-        assert "another request" in answer["error"]["message"]
+        assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, why)
     good = {"name": "t", "arguments": {"a": 1}, **state}
     assert "result" in await it.modern("tools/call", good, can=CAN)
     assert (await it.modern("tools/call", good, can=CAN))["error"]["code"] == -32602

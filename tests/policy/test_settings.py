@@ -143,8 +143,9 @@ upstreams:
             "listen: {host: 0.0.0.0, prot: 80}\n" + ONE,
             [
                 (
-                    "1:16: listen.host: `0.0.0.0` is not a loopback address; identity is not built yet, so only this "
-                    "machine may come in (127.0.0.1)"
+                    "1:16: listen.host: `0.0.0.0` is not a loopback address: only this machine may come in "
+                    "(127.0.0.1), unless gateway.yaml says by which name others reach the gateway "
+                    "(`agents: {url: …}`), who then must show who they are"
                 ),
                 "1:25: listen.prot: no key `prot` is known here (did you mean `port`?)",
             ],
@@ -153,8 +154,9 @@ upstreams:
             "listen: {host: gateway.example}\n" + ONE,
             [
                 (
-                    "1:16: listen.host: `gateway.example` is not a loopback address; identity is not built yet, so "
-                    "only this machine may come in (127.0.0.1)"
+                    "1:16: listen.host: `gateway.example` is not a loopback address: only this machine may come "
+                    "in (127.0.0.1), unless gateway.yaml says by which name others reach the gateway "
+                    "(`agents: {url: …}`), who then must show who they are"
                 ),
             ],
         ),

@@ -1,6 +1,7 @@
 """The door for reviewers: no request gets in whose sender is not known, and none that somebody else's page sent.
 
-What an agent holds (a run token, the id of an MCP session) opens nothing here, whatever else comes with it.
+What an agent holds (a run token, a key, an access token, the id of an MCP session) opens nothing here, whatever else
+comes with it.
 """
 
 import secrets
@@ -27,11 +28,14 @@ from gateway.inbound.mcp.door import Turned, check_framing, read_head
 from gateway.inbound.mcp.identity import RUN_HEADER
 from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
 from gateway.inbound.mcp.tokens import type_of
+from gateway.outbound.agent_keys import PREFIX as AGENT_KEY
 from gateway.ports import LedgerUnavailable
 
 CSRF_FIELD = "csrf"
 CSRF_HEADER = "x-csrf-token"
 
+AGENTS_TYPES = frozenset({RUN_TOKEN, "at+jwt", "application/at+jwt"})
+"""What signed tokens of agents call themselves [RFC 9068, 2.1]."""
 AGENTS = "this is an agent's credential"
 HOW_IN = (
     "ask for a link: `counterfoil console` on the gateway's machine prints one; "
@@ -180,7 +184,9 @@ def _check_no_agent(headers: Mapping[str, str]) -> None:
     """
     shown = headers.get("authorization")
     session = "mcp-session-id" in headers and shown is None
-    if session or RUN_HEADER.lower() in headers or type_of(_bearer(shown or "")) == RUN_TOKEN:
+    bearer = _bearer(shown or "")
+    agents = bearer.startswith(AGENT_KEY) or type_of(bearer) in AGENTS_TYPES
+    if session or RUN_HEADER.lower() in headers or agents:
         raise Refusal(403, AGENTS, HOW_IN)
 
 

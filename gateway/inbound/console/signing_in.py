@@ -15,9 +15,10 @@ from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.refusals import Refusal
 from gateway.inbound.console.sessions import BrokenCookie, Sealed
 from gateway.model.review import Reviewer
+from gateway.outbound.oidc.asking import Unreachable
+from gateway.outbound.oidc.claims import NotLetIn
 from gateway.outbound.oidc.flow import Away, Flow
-from gateway.outbound.oidc.people import NotLetIn, Person, person_of
-from gateway.outbound.oidc.provider import Unreachable
+from gateway.outbound.oidc.people import Person, person_of
 
 AWAY_S = 10 * 60.0
 """How long somebody may take to sign in there."""

@@ -3,11 +3,15 @@
 `http_app` and `serve_stdio` are all that the composition root needs, with a relay to serve.
 """
 
+from gateway.inbound.mcp.door import HEAD_KEY as HEAD_KEY
 from gateway.inbound.mcp.door import Guard as Guard
+from gateway.inbound.mcp.doorkeeper import is_here as is_here
 from gateway.inbound.mcp.faults import Fault as Fault
 from gateway.inbound.mcp.framing import server_config as server_config
 from gateway.inbound.mcp.identity import RUN_HEADER as RUN_HEADER
 from gateway.inbound.mcp.identity import local_user as local_user
+from gateway.inbound.mcp.keeping import doorkeeper_of as doorkeeper_of
+from gateway.inbound.mcp.keeping import introduction as introduction
 from gateway.inbound.mcp.mount import HttpApp as HttpApp
 from gateway.inbound.mcp.mount import http_app as http_app
 from gateway.inbound.mcp.observing import Observe as Observe

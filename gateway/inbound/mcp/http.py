@@ -6,12 +6,12 @@ conversation, goes on when its connection is lost, and its answer is kept [MCP 2
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from mcp_types.jsonrpc import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from starlette.datastructures import Headers
 
 from gateway.inbound.mcp.door import (
     CLOSE,
@@ -30,15 +30,13 @@ from gateway.inbound.mcp.door import (
     read_message,
     respond,
 )
+from gateway.inbound.mcp.doorkeeper import ANYBODY, Doorkeeper, Visitor, without_credentials
 from gateway.inbound.mcp.envelope import failure, id_of, is_request
 from gateway.inbound.mcp.exchange import Exchange, Session
-from gateway.inbound.mcp.identity import ANONYMOUS, RUN_HEADER, NotLetIn, check_no_reviewer, run_token
 from gateway.inbound.mcp.sessions import Carrier, Conversation, Sessions
 from gateway.inbound.mcp.streams import Event, Watch, Wire, answering_frame, quietly_framed
-from gateway.inbound.mcp.tokens import RunToken
 from gateway.model.answer import Shown
 from gateway.model.canonical import JsonObject
-from gateway.model.principal import Principal
 from gateway.outbound.upstream.sdk import ERROR_CODE_HTTP_STATUS, MCP_PROTOCOL_VERSION_HEADER
 
 _LOG = logging.getLogger("counterfoil.inbound")
@@ -48,6 +46,9 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_DRAINED_BYTES = 64 * 1024 * 1024
 """Of a body that is refused: read so far, so that the client hears why instead of a reset."""
 BODY_TIMEOUT_S = 30.0
+LISTEN = "subscriptions/listen"
+STANDS_S = 10.0
+"""Between two looks whether who listens to a stream would still be let in."""
 
 REQUEST_CANCELLED = -32800
 """What ends the response to a legacy request that its client cancelled, as the SDK's servers do."""
@@ -56,8 +57,6 @@ _NO_SESSION = (
     "the header `mcp-session-id` is missing: send `initialize` first and then its answer's header, "
     "or speak MCP 2026-07-28, which has no sessions"
 )
-
-_RUN_HEADER = RUN_HEADER.lower()
 
 
 class Relay(Protocol):
@@ -119,15 +118,13 @@ class Front:
         sessions: Sessions,
         *,
         delivered: Callable[[Shown], None],
-        run_key: bytes | None,
-        now: Callable[[], float],
+        keeper: Doorkeeper,
         body_timeout_s: float = BODY_TIMEOUT_S,
     ) -> None:
         self._relay = relay
         self._sessions = sessions
         self._delivered = delivered
-        self._run_key = run_key
-        self._now = now
+        self._keeper = keeper
         self._body_timeout_s = body_timeout_s
         self._streaming: set[Wire] = set()
         self._watch = Watch()
@@ -168,16 +165,22 @@ class Front:
     async def _post(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
         check_accept(head, JSON_TYPE, STREAM_TYPE)
         check_content(head)
+        visitor = await self._keeper.visitor(scope, head)
         message, version = read_message(await self._body(receive), head)
-        token = self._token(scope, head, id_of(message))
-        principal = token.principal if token is not None else ANONYMOUS
+        self._keeper.check_scopes(visitor, message)
         if version is None:
-            await self._legacy(message, principal, token, scope, receive, send)
+            await self._legacy(message, visitor, scope, receive, send)
         elif is_request(message):
             wire = Reply(scope, receive, send, self._delivered, self._streaming)
-            exchange = Exchange(message, principal, "http", wire, head.headers, None, token)
+            exchange = Exchange(
+                message, visitor.principal, "http", wire, without_credentials(head.headers), None, visitor.token
+            )
             wire.exchange = exchange
-            await self._modern(exchange, wire)
+            if message["method"] == LISTEN and visitor is not ANYBODY:
+                with self._standing(scope, head, wire):
+                    await self._modern(exchange, wire)
+            else:
+                await self._modern(exchange, wire)
         elif "method" in message:
             # Cancelling is leaving; and to cancel by an id of one's own choosing would be to cancel for others.
             await respond(send, 202, b"")
@@ -217,13 +220,13 @@ class Front:
     async def _legacy(
         self,
         message: JsonObject,
-        principal: Principal,
-        token: RunToken | None,
+        visitor: Visitor,
         scope: Scope,
         receive: Receive,
         send: Send,
     ) -> None:
         head: Head = scope[HEAD_KEY]
+        principal, token, headers = visitor.principal, visitor.token, without_credentials(head.headers)
         session_id = head.only("mcp-session-id")
         opens = session_id is None and message.get("method") == "initialize" and is_request(message)
         if session_id is None and not opens:
@@ -236,13 +239,13 @@ class Front:
         session = conversation.session
         if not is_request(message):
             with self._sessions.used(conversation):
-                self._notice(Exchange(message, principal, "http", session.line, head.headers, session, token))
+                self._notice(Exchange(message, principal, "http", session.line, headers, session, token))
             await respond(send, 202, b"", conversation.headers)
             return
         track = conversation.track()
         wire = Carrier(scope, receive, send, self._delivered, self._streaming, conversation.headers)
         wire.track, track.wire = track, wire
-        exchange = Exchange(message, principal, "http", track, head.headers, session, token)
+        exchange = Exchange(message, principal, "http", track, headers, session, token)
         if not session.flights.board(exchange):
             conversation.settle(track)
             raise Turned(400, "a request with that id is still under way", request_id=id_of(message))
@@ -283,11 +286,11 @@ class Front:
             raise Turned(405, "method not allowed", headers=((b"allow", b"GET, POST, DELETE"),))
         if scope["method"] == "GET":
             check_accept(head, STREAM_TYPE)
-        token = self._token(scope, head, None)
+        visitor = await self._keeper.visitor(scope, head)
         session_id = head.only("mcp-session-id")
         if session_id is None:
             raise Turned(400, _NO_SESSION)
-        conversation = self._sessions.find(session_id, token.principal if token is not None else ANONYMOUS, None)
+        conversation = self._sessions.find(session_id, visitor.principal, None)
         if scope["method"] == "DELETE":
             self._sessions.end(conversation)
             await respond(send, 200, b"", conversation.headers)
@@ -303,24 +306,32 @@ class Front:
                 wire.track = conversation.general
                 conversation.general.carry(wire, None)
             try:
-                await wire.complete()
+                with self._standing(scope, head, wire):
+                    await wire.complete()
             finally:
                 wire.track.drop(wire)
 
-    # --- the parts of a request ---------------------------------------------------------------------------------------
+    @contextmanager
+    def _standing(self, scope: Scope, head: Head, wire: Wire) -> Iterator[None]:
+        """Who opened that stream hears no more soon after they would not be let in any more."""
 
-    def _token(self, scope: Scope, head: Head, request_id: str | int | None) -> RunToken | None:
-        segment = scope.get("path_params", {}).get("run")
-        shown = head.headers.get("authorization")
-        if segment is None and shown is None and _RUN_HEADER not in head.headers:
-            return None
+        async def looking() -> None:
+            while True:
+                await asyncio.sleep(STANDS_S)
+                try:
+                    await self._keeper.visitor(scope, head)
+                except Turned as turned:
+                    if turned.status != 503:  # noqa: PLR2004 - that cannot be said now
+                        wire.cut()
+                        return
+
+        looks = asyncio.ensure_future(looking())
         try:
-            if shown is not None:
-                check_no_reviewer(shown)
-            return run_token(Headers(raw=scope["headers"]), segment, self._run_key, self._now())
-        except NotLetIn as error:
-            # Not 401: to MCP clients that is an invitation to start an OAuth flow.
-            raise Turned(403, str(error), request_id=request_id) from None
+            yield
+        finally:
+            looks.cancel()
+
+    # --- the parts of a request ---------------------------------------------------------------------------------------
 
     async def _body(self, receive: Receive) -> bytes:
         there = at_once(receive)  # most bodies are, and cost no timer

@@ -142,7 +142,7 @@ class Runs:
         self._gate = gate
         self._make_id = make_id
         self._clock = clock
-        self._seats: OrderedDict[tuple[Principal, str, str], _Seat] = OrderedDict()
+        self._seats: OrderedDict[tuple[str, str, str, str], _Seat] = OrderedDict()
 
     async def run_of(self, exchange: Exchange, client: Client) -> str:
         """The id of the request's run, which is open now.
@@ -168,14 +168,14 @@ class Runs:
     def known(self, exchange: Exchange, client: Client) -> str | None:
         """The id of the request's run, if there may be one yet. Nothing is opened or kept alive by asking."""
         origin, name = _origin(exchange, client)
-        seat = self._seats.get((exchange.principal, origin, name))
+        seat = self._seats.get(_seat_of(exchange.principal, origin, name))
         if exchange.token is not None:
             return exchange.token.run
         left = seat is None or (origin == "default" and self._clock.monotonic() - seat.used_at >= IDLE_S)
         return None if seat is None or left or not seat.opened else seat.run
 
     def _seat(self, exchange: Exchange, origin: str, name: str) -> _Seat:
-        key, now = (exchange.principal, origin, name), self._clock.monotonic()
+        key, now = _seat_of(exchange.principal, origin, name), self._clock.monotonic()
         seat = self._seats.get(key)
         if seat is None or (origin == "default" and now - seat.used_at >= IDLE_S):
             run = exchange.token.run if exchange.token is not None else self._make_id("run")
@@ -185,6 +185,11 @@ class Runs:
         while len(self._seats) > MAX_SEATS:
             self._seats.popitem(last=False)
         return seat
+
+
+def _seat_of(principal: Principal, origin: str, name: str) -> tuple[str, str, str, str]:
+    """Roles and scopes are none of it: whoever brings a token with more scopes goes on in the same run."""
+    return principal.tenant, principal.id, origin, name
 
 
 def _origin(exchange: Exchange, client: Client) -> tuple[str, str]:

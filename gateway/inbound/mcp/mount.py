@@ -5,10 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from gateway.inbound.mcp.door import App, Guard, Receive, Scope, Send, respond
+from gateway.inbound.mcp.challenges import METADATA
+from gateway.inbound.mcp.door import JSON, App, Guard, Receive, Scope, Send, respond
+from gateway.inbound.mcp.doorkeeper import Doorkeeper
 from gateway.inbound.mcp.http import BODY_TIMEOUT_S, Front, Relay
 from gateway.inbound.mcp.sessions import IDLE_S, MAX_SESSIONS, Sessions
 from gateway.model.answer import Shown
+from gateway.model.canonical import dump_bytes
 
 _NO_PAGES: Mapping[str, App] = MappingProxyType({})
 
@@ -44,6 +47,7 @@ def http_app(
     delivered: Callable[[Shown], None],
     now: Callable[[], float],
     run_key: bytes | None = None,
+    keeper: Doorkeeper | None = None,
     hosts: Sequence[str] = (),
     origins: Sequence[str] = (),
     pages: Mapping[str, App] = _NO_PAGES,
@@ -54,17 +58,22 @@ def http_app(
     """The door for agents over streamable HTTP; `pages` are served beside it, by their whole path.
 
     Run tokens are signed with `run_key`, 32 bytes or more, and judged by the time that `now` tells; without a key
-    none is taken. Loopback may always call us; `hosts` are more names for us, for any port or with one, and
-    `origins` the whole origins of pages that may. A request's body must arrive within `body_timeout_s`. A legacy
-    session ends when nothing was said for `idle_s`; of more than `max_sessions`, the idlest.
+    none is taken. A `keeper` says who comes in instead of both. Loopback may always call us; `hosts` are more names
+    for us, for any port or with one, and `origins` the whole origins of pages that may. A request's body must arrive
+    within `body_timeout_s`. A legacy session ends when nothing was said for `idle_s`; of more than `max_sessions`, the
+    idlest.
     """
     sessions = Sessions(relay.closed, idle_s=idle_s, limit=max_sessions)
-    front = Front(relay, sessions, delivered=delivered, run_key=run_key, now=now, body_timeout_s=body_timeout_s)
+    keeper = Doorkeeper(run_key=run_key, now=now) if keeper is None else keeper
+    front = Front(relay, sessions, delivered=delivered, keeper=keeper, body_timeout_s=body_timeout_s)
+    told = None if keeper.oauth is None else dump_bytes(keeper.oauth.metadata)
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if path == "/mcp":
             await front(scope, receive, send)
+        elif told is not None and path in {METADATA, f"{METADATA}/mcp"}:
+            await _tell(told, scope, send)
         elif path in pages:
             await pages[path](scope, receive, send)
         elif (run := _run_in(path)) is not None:
@@ -74,6 +83,14 @@ def http_app(
             await respond(send, 404, b"Not Found", ((b"content-type", b"text/plain; charset=utf-8"),))
 
     return HttpApp(Guard(route, hosts=hosts, origins=origins), front)
+
+
+async def _tell(metadata: bytes, scope: Scope, send: Send) -> None:
+    """Of whom we take tokens: everybody may know, so that a client can find out how to come in."""
+    if scope["method"] not in {"GET", "HEAD"}:
+        await respond(send, 405, b"", ((b"allow", b"GET, HEAD"),))
+        return
+    await respond(send, 200, metadata, (JSON, (b"cache-control", b"max-age=300")))
 
 
 def _run_in(path: str) -> str | None:

@@ -22,6 +22,9 @@ _NONCE = 12
 _LABEL = b"counterfoil/sealed-state/1"
 
 
+_NOT_YOURS = "it is not a state that this gateway gave out to you, or was changed"
+
+
 class BrokenSeal(ValueError):
     """The state is none of ours, or not for this use. The message says which, and nothing of what is inside."""
 
@@ -55,8 +58,10 @@ class Seals:
             bound = parse(self._aead.decrypt(sealed[:_NONCE], sealed[_NONCE:], _LABEL))
             kind, tenant, owner, meant, until, state = bound
         except (binascii.Error, ValueError, InvalidTag, NotStrictJson):
-            raise BrokenSeal("it is not a state that this gateway gave out, or was changed") from None
-        if (tenant, owner) != (principal.tenant, principal.id) or kind not in kinds or meant != about:
+            raise BrokenSeal(_NOT_YOURS) from None
+        if (tenant, owner) != (principal.tenant, principal.id):
+            raise BrokenSeal(_NOT_YOURS)  # nobody learns that another's is there
+        if kind not in kinds or meant != about:
             raise BrokenSeal("it was given out for another request")
         if self._now() > until:
             raise BrokenSeal("it has expired")

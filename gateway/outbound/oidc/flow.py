@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from gateway.outbound.oidc.id_token import key_id, verify
-from gateway.outbound.oidc.people import NotLetIn
+from gateway.outbound.oidc.claims import NotLetIn
+from gateway.outbound.oidc.id_token import expected, verify
 from gateway.outbound.oidc.provider import Provider
+from gateway.outbound.oidc.signed import key_id
 
 MAX_CODE_CHARS = 4096
 
@@ -77,7 +78,7 @@ class Flow:
         self.check(away, said)
         code = await self._code(said)
         token = await self.provider.exchange(code, away.verifier, self.redirect)
-        key = await self.provider.key(key_id(token))
+        key = await self.provider.key(key_id(token, expected(self.provider.told)))
         return verify(token, key, self.provider.told, nonce=away.nonce, now=now)
 
     async def _code(self, said: Mapping[str, str]) -> str:

@@ -1,0 +1,290 @@
+"""Who sends a request over HTTP: found by what it shows, never by what it says of itself.
+
+    run token       header `Counterfoil-Run`, or the path: signed by this gateway
+    key             `Authorization: Bearer cfk_…`: one of the file that `agents.keys` names
+    access token    `Authorization: Bearer …`: of the authorization server that `agents.oauth` names
+    certificate     its subject, in the header that `agents.mtls` names, from a proxy that it trusts
+    nothing         somebody on this machine, where that is enough
+
+Who shows several must be one and the same by all of them, and has no more than each of them gives.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers
+
+from gateway.inbound.mcp.challenges import METADATA, Challenges, unsure
+from gateway.inbound.mcp.door import Head, Scope, Turned
+from gateway.inbound.mcp.identity import ANONYMOUS, RUN_HEADER, NotLetIn, check_no_reviewer, run_token
+from gateway.inbound.mcp.revoked import Revoked
+from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
+from gateway.inbound.mcp.tokens import RunToken, type_of
+from gateway.model.principal import Principal
+from gateway.outbound.agent_keys import PREFIX, AgentKeys
+from gateway.outbound.oidc.addresses import is_loopback
+from gateway.outbound.oidc.asking import Unreachable
+from gateway.outbound.oidc.claims import NotLetIn as NotVouched
+from gateway.outbound.oidc.resource import ResourceSettings
+from gateway.outbound.proxies import ProxySettings, is_trusted, vouched_for
+from gateway.ports import LedgerUnavailable
+
+_RUN_HEADER = RUN_HEADER.lower()
+_BEARER = "bearer "
+_IN_ADDRESSES = frozenset({"access_token", "token", "id_token", "api_key", "apikey", "key", "authorization"})
+FORWARDED = frozenset({"forwarded", "x-forwarded-for", "x-real-ip", "via"})
+"""Headers by which proxies say that somebody else sends what they pass on."""
+MAX_CHALLENGED = 64
+"""Scopes of a token that are asked for again with those that it lacks, so that it does not lose them."""
+
+
+class Tokens(Protocol):
+    """As `oidc.access_tokens.AccessTokens`."""
+
+    async def holder(self, token: str) -> Principal:
+        """Raises: `oidc.claims.NotLetIn`, Unreachable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Oauth:
+    """The authorization server, and what is told of it."""
+
+    told: ResourceSettings
+    tokens: Tokens
+    resource: str
+    """Our own address for agents, by which tokens are asked for."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What is told to whoever asks [RFC 9728, 2]."""
+        stepped = (scope for scopes in self.told.step_up.values() for scope in scopes)
+        scopes = sorted({*self.told.required_scopes, *stepped})
+        return {
+            "resource": self.resource,
+            "authorization_servers": [self.told.issuer],
+            "bearer_methods_supported": ["header"],
+            "resource_name": "Counterfoil",
+            **({"scopes_supported": scopes} if scopes else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who sends a request."""
+
+    principal: Principal
+    token: RunToken | None = None
+    scopes: frozenset[str] | None = None
+    """Of the access token; None for who came without one."""
+
+
+ANYBODY = Visitor(ANONYMOUS)
+CREDENTIALS = frozenset({"authorization", "cookie", _RUN_HEADER})
+
+
+def without_credentials(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """What may go on with a request whose sender is known: nothing behind the door needs what they showed."""
+    return {name: value for name, value in headers.items() if name not in CREDENTIALS}
+
+
+class Doorkeeper:
+    """Finds out who sends a request. One for each process; `now` is seconds since the epoch."""
+
+    def __init__(
+        self,
+        *,
+        run_key: bytes | None,
+        now: Callable[[], float],
+        anonymous: bool = True,
+        keys: AgentKeys | None = None,
+        oauth: Oauth | None = None,
+        mtls: ProxySettings | None = None,
+        revoked: Revoked | None = None,
+    ) -> None:
+        self._run_key = run_key
+        self._now = now
+        self._anonymous = anonymous
+        self._keys = keys
+        self.oauth = oauth
+        self._mtls = mtls
+        self._revoked = revoked
+        self._asks = not anonymous or (keys, oauth) != (None, None)
+        """Whether what stands in `Authorization` is meant for us."""
+        self._challenges = Challenges(
+            None if oauth is None else _metadata_at(oauth.resource), () if oauth is None else oauth.told.required_scopes
+        )
+
+    async def visitor(self, scope: Scope, head: Head) -> Visitor:
+        """Who sends it.
+
+        Raises: Turned.
+        """
+        check_address(scope)
+        segment = scope.get("path_params", {}).get("run")
+        shown = head.only("authorization")
+        by_proxy = None if self._mtls is None else self._by_certificate(scope, head, self._mtls)
+        if segment is None and shown is None and by_proxy is None and _RUN_HEADER not in head.headers:
+            return self._without(scope, head)
+        token = await self._run_token(scope, segment, shown)
+        by_token = await self._by_bearer(shown) if shown is not None and self._asks else None
+        by_run = None if token is None else token.principal
+        known = [who for who in (by_token, by_proxy, by_run) if who is not None]
+        if not known:
+            return self._without(scope, head)
+        return Visitor(together(known), token, None if by_token is None or _is_key(shown) else by_token.scopes)
+
+    def check_scopes(self, visitor: Visitor, message: Mapping[str, Any]) -> None:
+        """The access token is good for what the message asks.
+
+        Policy judges each call all the same; this only tells a client what to ask its user for.
+
+        Raises: Turned.
+        """
+        if self.oauth is None or visitor.scopes is None:
+            return
+        told, needed = self.oauth.told, {*self.oauth.told.required_scopes}
+        if told.step_up and message.get("method") == "tools/call":
+            name = message.get("params", {}).get("name")
+            for pattern, scopes in told.step_up.items():
+                if isinstance(name, str) and fnmatchcase(name, pattern):
+                    needed.update(scopes)
+        if not needed <= visitor.scopes:
+            kept = sorted(visitor.scopes)[:MAX_CHALLENGED]
+            wanted = {*needed, *(one for one in kept if _is_plain(one))}
+            raise self._challenges.too_little(needed - visitor.scopes, wanted)
+
+    # --- the parts of a request ---------------------------------------------------------------------------------------
+
+    def _without(self, scope: Scope, head: Head) -> Visitor:
+        proxied = self._mtls is not None and is_trusted(_peer(scope), self._mtls)
+        if self._anonymous and not proxied and is_here(scope, head):
+            return ANYBODY
+        if self._anonymous:
+            raise self._challenges.unknown(
+                "only who is on this machine comes in without a credential, and this was sent or passed on by another: "
+                "`agents:` in gateway.yaml says who else may",
+                shown=False,
+            )
+        raise self._challenges.unknown(f"say who you are: {self._how()}", shown=False)
+
+    def _how(self) -> str:
+        ways = [
+            *([f"an access token of {self.oauth.told.issuer}"] if self.oauth is not None else []),
+            *(["a key from `counterfoil keys new`"] if self._keys is not None else []),
+        ]
+        bearer = f"`Authorization: Bearer …` with {' or '.join(ways)}, or " if ways else ""
+        return f"{bearer}`{RUN_HEADER}` with a token from `counterfoil run open`"
+
+    def _by_certificate(self, scope: Scope, head: Head, told: ProxySettings) -> Principal | None:
+        subject = head.only(told.header)
+        if not subject or not is_trusted(_peer(scope), told):
+            return None
+        try:
+            return vouched_for(subject, told)
+        except NotVouched as error:
+            raise Turned(403, str(error)) from None
+
+    async def _run_token(self, scope: Scope, segment: str | None, shown: str | None) -> RunToken | None:
+        try:
+            if shown is not None:
+                check_no_reviewer(shown)
+            token = run_token(Headers(raw=scope["headers"]), segment, self._run_key, self._now())
+            if token is not None:
+                await self._check_not_revoked(token)
+        except NotLetIn as error:
+            # Not 401: to MCP clients that is an invitation to start an OAuth flow.
+            raise Turned(403, str(error)) from None
+        return token
+
+    async def _check_not_revoked(self, token: RunToken) -> None:
+        if self._revoked is None:
+            return
+        try:
+            for run in (token.run, *([token.parent.run] if token.parent is not None else ())):
+                if await self._revoked.has(run):
+                    raise NotLetIn(f"the run token was revoked: the one of the run `{run}`")
+        except LedgerUnavailable:
+            raise unsure("the ledger cannot be read, so it is not known whether the run token was revoked") from None
+
+    async def _by_bearer(self, shown: str) -> Principal:
+        text = shown[len(_BEARER) :].strip() if shown.lower().startswith(_BEARER) else ""
+        if type_of(text) == RUN_TOKEN:  # nor is it shown to anybody who might be asked about it
+            raise self._challenges.unknown(f"a run token is shown in the header `{RUN_HEADER}`", shown=True)
+        try:
+            if _is_key(shown) and self._keys is not None:
+                return self._keys.holder(text, self._now())
+            if not _is_key(shown) and text and self.oauth is not None:
+                return await self.oauth.tokens.holder(text)
+        except NotVouched as error:
+            raise self._challenges.unknown(str(error), shown=True) from None
+        except Unreachable as error:
+            raise unsure(f"the access token cannot be checked: {error}") from None
+        raise self._challenges.unknown(f"what stands in `Authorization` lets nobody in here: {self._how()}", shown=True)
+
+
+def check_address(scope: Scope) -> None:
+    """No credential stands in the address: those are kept in logs and histories [RFC 6750, 2.3; RFC 9700, 4.3.2].
+
+    Raises: Turned.
+    """
+    query = scope.get("query_string", b"")
+    if not query:
+        return
+    names = {name.lower() for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)}
+    if names & _IN_ADDRESSES:
+        raise Turned(400, "a credential has no place in an address: send it in a header, and take this one for known")
+
+
+def together(known: Sequence[Principal]) -> Principal:
+    """Who is each of these, with no more than each of them has; one that states no roles or scopes narrows none.
+
+    Raises: Turned if they are not one and the same.
+    """
+    first, *others = known
+    for other in others:
+        if (first.tenant, first.id) != (other.tenant, other.id):
+            raise Turned(403, "what came with the request speaks of two principals: show what belongs to one")
+        first = Principal(first.id, first.tenant, _both(first.roles, other.roles), _both(first.scopes, other.scopes))
+    return first
+
+
+def _both(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+    return one & other if one and other else one | other
+
+
+def _is_key(shown: str | None) -> bool:
+    return (
+        shown is not None
+        and shown[: len(_BEARER)].lower() == _BEARER
+        and shown[len(_BEARER) :].strip().startswith(PREFIX)
+    )
+
+
+def _is_plain(scope: str) -> bool:
+    return scope.isascii() and scope.isprintable() and not {'"', "\\", " "} & set(scope)
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def is_here(scope: Scope, head: Head) -> bool:
+    """Whether who sends it is on this machine, and is not a proxy that passes on what others send."""
+    peer = _peer(scope)
+    return (not peer or _is_local(peer)) and head.headers.keys().isdisjoint(FORWARDED)
+
+
+_is_local = lru_cache(maxsize=64)(is_loopback)
+"""The few peers that there are on this machine ask over and over again."""
+
+
+def _metadata_at(resource: str) -> str:
+    scheme, _, rest = resource.partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority}{METADATA}{slash}{path}"
