@@ -239,6 +239,15 @@ async def test_a_call_that_ends_its_run_says_why_and_so_does_each_after_it(monke
         assert violations(it.told) == []
 
 
+async def test_a_call_that_a_budget_refuses_names_it_also_where_its_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    dear = [{"name": "write", "tools": ["write"], "charge": {"mutations": 2}}]
+    async with told_house(monkeypatch, transitions=dear, budgets={"mutations": 3}) as it:
+        await it.call("write", {"note": "one"})
+        assert outcome(await it.call("write", {"note": "two"})) == "denied"
+        assert it.told.spans[-1].attributes["counterfoil.budget.name"] == "budgets.mutations"
+        assert violations(it.told) == []
+
+
 @pytest.mark.parametrize(
     ("answer", "on_client", "on_server"),
     [

@@ -23,10 +23,8 @@ from gateway.model.events import (
     AttemptRefuted,
     AttemptUnknown,
     AttemptUnsent,
-    Denied,
     EvidenceRecorded,
     IntentRecorded,
-    Outcome,
     PhaseMoved,
     ReceiptRecorded,
     RunOpened,
@@ -114,8 +112,8 @@ def _judged(told: Told, event: Verdict, facts: Attributes) -> None:
     _DECISIONS.add(1, _only(facts, Metrics.DECISIONS) | {Attr.GEN_AI_TOOL_NAME: tool})
     if (state := facts.get(Attr.IDEMPOTENCY_STATE)) not in {None, "new"}:
         _HITS.add(1, {Attr.IDEMPOTENCY_STATE: state})
-    if isinstance(event, Denied) and event.outcome in {Outcome.BUDGET_EXHAUSTED, Outcome.RATE_LIMITED} and event.rule:
-        _EXHAUSTIONS.add(1, {Attr.BUDGET_NAME: event.rule, Attr.RUN_WORKFLOW: told.run.workflow})
+    if (budget := facts.get(Attr.BUDGET_NAME)) is not None:
+        _EXHAUSTIONS.add(1, {Attr.BUDGET_NAME: budget, Attr.RUN_WORKFLOW: told.run.workflow})
     labels = {Attr.GEN_AI_TOOL_NAME: tool, Attr.RUN_WORKFLOW: told.run.workflow}
     if isinstance(event, ApprovalRequested):
         _REVIEWS.add(1, labels)
