@@ -304,7 +304,7 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
             async with _engine(plan, ledger, catalogue) as gateway:
                 if telemetry is not None:
                     telemetry.knows = lambda name: name in OWN_TOOLS or catalogue.offers(name)
-                    telemetry.unresolved(gateway.recovery.unknown_for_s)
+                    telemetry.standing(gateway.recovery.unknown_for_s, gateway.recovery.questions)
                     gateway.book.telemetry = telemetry
                 stdio = frozenset(spec.name for spec in plan.upstreams if isinstance(spec, StdioSpec))
                 yield replace(

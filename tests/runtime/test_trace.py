@@ -139,6 +139,18 @@ async def test_a_call_that_a_person_approves_later_is_a_new_trace_linked_to_the_
         assert violations(it.told) == []
 
 
+async def test_questions_that_wait_are_counted_over_the_whole_ledger_whoever_answers_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with told_house(monkeypatch, **ASK) as it:
+        recovery, seen = it.house.recovery, []
+        for step in (lambda: it.call("write"), lambda: approve(it.house), lambda: it.call("write")):
+            await step()
+            await recovery.sweep()
+            seen.append(recovery.questions())
+        assert seen == [1, 0, 0]
+
+
 async def test_a_call_that_is_kept_waiting_for_a_person_has_a_span_of_its_own_for_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

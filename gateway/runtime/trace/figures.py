@@ -66,7 +66,6 @@ _APPROVALS = instrument(_count, Metrics.APPROVALS)
 _WAITED = instrument(_measure, Metrics.APPROVAL_WAIT_DURATION)
 _FIRST_LOOK = instrument(_measure, Metrics.APPROVAL_FIRST_LOOK_DURATION)
 _ACTIVE = instrument(_measure, Metrics.APPROVAL_ACTIVE_DURATION)
-_PENDING = instrument(_level, Metrics.APPROVAL_PENDING)
 _INTENTS = instrument(_count, Metrics.INTENTS)
 _HITS = instrument(_count, Metrics.IDEMPOTENCY_HITS)
 _VERDICTS = instrument(_count, Metrics.VERIFIER_VERDICTS)
@@ -167,7 +166,6 @@ def _asked(
     risk = {Attr.APPROVAL_RISK: approval.terms.risk}
     match event:
         case ApprovalRequested():
-            _PENDING.add(1, risk)
             for name in event.supersedes:
                 _end(run.approvals[name])
         case ApprovalSeen():
@@ -188,5 +186,4 @@ def _end(approval: Approval) -> None:
     risk = {Attr.APPROVAL_RISK: approval.terms.risk}
     labels = {Attr.APPROVAL_STATE: approval.decision, **risk}
     _APPROVALS.add(1, labels)
-    _PENDING.add(-1, risk)
     _WAITED.record(max(0.0, (approval.decided_at - approval.requested_at).total_seconds()), labels)
