@@ -142,7 +142,15 @@ def test_what_a_gateway_shows_to_prometheus_is_what_the_registry_has_and_the_das
     shown = {name: labels - of_sdk for name, labels in shown_in(text).items() if name != "target_info"}
     assert {name: labels - known.get(name, set()) for name, labels in shown.items() if labels - known[name]} == {}
     wanted = {name for one in ASKED for name in metrics_in(parsed(one.query))}
-    not_here = ("budget_exhaustions", "budget_cost", "utilization", "runs_total", "idempotency", "first_look", "dropped")
+    not_here = (
+        "budget_exhaustions",
+        "budget_cost",
+        "utilization",
+        "runs_total",
+        "idempotency",
+        "first_look",
+        "dropped",
+    )
     not_yet = ("approvals_total", "approval_wait")  # what a person said in a terminal is that process's
     assert {name for name in wanted if not any(word in name for word in (*not_here, *not_yet))} <= shown.keys()
     assert "cases hold" in shell.run("counterfoil", "check", "policy.yaml")

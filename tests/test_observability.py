@@ -1,4 +1,4 @@
-"""The dashboard and the alerts ask for what a gateway shows: every metric, label and value in them is in the registry."""
+"""The dashboard and the alerts ask for what a gateway shows: their metrics, labels and values are in the registry."""
 
 import json
 import re

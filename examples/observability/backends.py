@@ -111,7 +111,12 @@ class MLflow(Backend):
 
     @staticmethod
     def command(python: Path, port: int, data: Path) -> tuple[list[str], dict[str, str]]:
-        store = ["--backend-store-uri", f"sqlite:///{data}/mlflow.db", "--artifacts-destination", str(data / "artifacts")]
+        store = [
+            "--backend-store-uri",
+            f"sqlite:///{data}/mlflow.db",
+            "--artifacts-destination",
+            str(data / "artifacts"),
+        ]
         bound = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
         return [str(python), "-m", "mlflow", "server", *store, *bound], {
             "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -56,7 +56,9 @@ async def work(url: str, ledger: str) -> None:
                     break
                 await anyio.sleep(0.5)
             else:
-                sys.exit("the file server did not come up; does `npx -y @modelcontextprotocol/server-filesystem .` run?")
+                sys.exit(
+                    "the file server did not come up; does `npx -y @modelcontextprotocol/server-filesystem .` run?"
+                )
             await ask(agent, "fs__read_text_file", {"path": "milk.txt"})
             await ask(agent, "fs__write_file", {"path": "idea.txt", "content": "Buy hazelnuts too.\n"})
             await ask(agent, "fs__read_text_file", {"path": ".env"})
@@ -86,7 +88,7 @@ def observed(folder: Path, told_to: Mapping[str, str]) -> str:
     settings = {"COUNTERFOIL_LEDGER": ledger, "RUN_TOKEN_KEY": secrets.token_hex(32), "NOTES": str(notes)}
     with gateway({**os.environ, **settings, **told_to}) as url:
         anyio.run(work, url, ledger)
-        with urlopen(f"{url}/metrics", timeout=10) as figures:  # noqa: S310 - our own gateway
+        with urlopen(f"{url}/metrics", timeout=10) as figures:
             (folder / "metrics.txt").write_bytes(figures.read())
     return ledger
 

@@ -83,7 +83,7 @@ class Recovery:
         return [max(0.0, now - since) for since in found if since is not None]
 
     def questions(self) -> int:
-        """How many questions wait for people, in the whole ledger, as the last sweep found it. Callable from any thread."""
+        """How many questions wait for people in the whole ledger, as last swept. Callable from any thread."""
         return self._questions
 
     def is_for_people(self, attempt: str) -> bool:

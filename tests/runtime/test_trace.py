@@ -251,7 +251,9 @@ async def test_a_call_that_ends_its_run_says_why_and_so_does_each_after_it(monke
         assert violations(it.told) == []
 
 
-async def test_a_call_that_a_budget_refuses_names_it_also_where_its_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_a_budget_refuses_names_it_also_where_its_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     dear = [{"name": "write", "tools": ["write"], "charge": {"mutations": 2}}]
     async with told_house(monkeypatch, transitions=dear, budgets={"mutations": 3}) as it:
         await it.call("write", {"note": "one"})

@@ -55,8 +55,9 @@ class Telemetry:
         return outbound(sending, self.options)
 
     def standing(self, ages_s: Callable[[], Sequence[float]], questions: Callable[[], int]) -> None:
-        """How things stand in the whole ledger: for how long attempts have been unknown, and how many questions wait for
-        people. Both are asked when somebody collects, by another thread.
+        """How things stand in the whole ledger: for how long attempts have been unknown, how many questions wait.
+
+        Both are asked when somebody collects, by another thread.
         """
 
         def many(_: CallbackOptions) -> Iterator[Observation]:
