@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 
 from gateway.model.telemetry.kinds import Metric
 from gateway.model.telemetry.names import Metrics
+from gateway.outbound.telemetry_entry import TelemetryEntry
 from tests.conftest import EXAMPLES
 from tests.telemetry.registry import registry
 
@@ -165,3 +166,22 @@ def test_prometheus_reads_the_alerts_and_scrapes_under_the_job_that_they_name() 
     assert [(FOLDER / name).exists() for name in said["rule_files"]] == [True]
     (scraped,) = said["scrape_configs"]
     assert f'up{{job="{scraped["job_name"]}"}} == 0' in {one.query for one in ASKED}
+
+
+def test_the_page_has_every_alert_and_every_setting() -> None:
+    page = (EXAMPLES.parent / "docs" / "telemetry.md").read_text()
+    told = page.partition("| alert | ")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` ", told, re.MULTILINE) == [
+        rule["alert"] for group in ALERTS for rule in group["rules"]
+    ]
+    settings = page.partition("| key | default | |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` ", settings, re.MULTILINE) == list(TelemetryEntry.model_fields)
+
+
+def test_the_queries_of_the_page_are_those_that_the_script_asks() -> None:
+    page = (EXAMPLES.parent / "docs" / "telemetry.md").read_text()
+    script = (FOLDER / "backends.py").read_text()
+    queries = re.findall(r'return f"(GET .*?|span\..*?)"$', script, re.MULTILINE)
+    assert len(queries) == 2
+    for query in queries:
+        assert query.replace("{self.project}", "counterfoil").replace("{outcome}", "deny") in page

@@ -1,4 +1,4 @@
-"""Phoenix as `phoenix serve` starts it, with its gRPC door on 127.0.0.1 too: it opens `[::]` whatever PHOENIX_HOST says.
+"""Phoenix as `phoenix serve` starts it, its gRPC door on 127.0.0.1 too: it opens `[::]` whatever PHOENIX_HOST says.
 
     FOLDER/phoenix/bin/python phoenix_on_loopback.py
 
