@@ -1,5 +1,7 @@
 """What is told of what is short: of budgets that refuse, and of people's time."""
 
+from typing import Any
+
 import pytest
 
 from tests.emitted import violations
@@ -8,7 +10,7 @@ from tests.telemetry.told import told_house
 
 pytestmark = pytest.mark.anyio
 
-ASK = {"transitions": [{"name": "write", "tools": ["write"], "approval": {}}]}
+ASK: dict[str, Any] = {"transitions": [{"name": "write", "tools": ["write"], "approval": {}}]}
 
 
 async def test_a_call_that_a_budget_refuses_names_it_also_where_its_run_goes_on(
