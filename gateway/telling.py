@@ -37,7 +37,7 @@ class Telling:
         """What is recorded there is told from now on. `knows` as in `Telemetry`."""
         if self.telemetry is not None:
             self.telemetry.knows = knows
-            self.telemetry.unresolved(recovery.unknown_for_s)
+            self.telemetry.standing(recovery.unknown_for_s, recovery.questions)
             book.telemetry = self.telemetry
 
     async def stop(self) -> None:

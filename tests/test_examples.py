@@ -17,6 +17,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from tests.conftest import EXAMPLES
+from tests.test_observability import ASKED, all_shown, metrics_in, parsed, shown_in
 
 LIMIT_S = 90
 """For a command of three seconds, on a machine that is shared."""
@@ -122,6 +123,37 @@ def test_what_the_bank_booked_wrong_is_given_back(shell: Shell) -> None:
         ("refunded", 9800),
     ]
     assert "5 of 5 cases hold" in shell.run("counterfoil", "check", "policy.yaml")
+
+
+@pytest.mark.slow
+@in_("observability")
+def test_what_a_gateway_shows_to_prometheus_is_what_the_registry_has_and_the_dashboard_asks_for(shell: Shell) -> None:
+    told = shell.run("python", "run.py", "told")
+    calls = [line.removeprefix("agent      ") for line in told.splitlines() if line.startswith("agent")]
+    assert calls == [
+        "fs__read_text_file milk.txt: ok",
+        "fs__write_file idea.txt: ok",
+        "fs__read_text_file .env: denied",
+        "fs__move_file milk.txt: needs_approval",
+        "fs__move_file milk.txt: ok",
+    ]
+    text = (shell.folder / "told" / "metrics.txt").read_text()
+    known, of_sdk = all_shown(), {"otel_scope_name", "otel_scope_version", "otel_scope_schema_url"}
+    shown = {name: labels - of_sdk for name, labels in shown_in(text).items() if name != "target_info"}
+    assert {name: labels - known.get(name, set()) for name, labels in shown.items() if labels - known[name]} == {}
+    wanted = {name for one in ASKED for name in metrics_in(parsed(one.query))}
+    not_here = (
+        "budget_exhaustions",
+        "budget_cost",
+        "utilization",
+        "runs_total",
+        "idempotency",
+        "first_look",
+        "dropped",
+    )
+    not_yet = ("approvals_total", "approval_wait")  # what a person said in a terminal is that process's
+    assert {name for name in wanted if not any(word in name for word in (*not_here, *not_yet))} <= shown.keys()
+    assert "cases hold" in shell.run("counterfoil", "check", "policy.yaml")
 
 
 @contextmanager

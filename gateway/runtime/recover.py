@@ -70,6 +70,7 @@ class Recovery:
         self._clock = book.clock
         self._watches: dict[str, _Watch] = {}
         self._left = 0
+        self._questions = 0
 
     def state(self) -> dict[str, int]:
         """For `/readyz`: how many attempts the last sweep found unsettled, and how many only a person can settle."""
@@ -80,6 +81,10 @@ class Recovery:
         now = self._clock.now()
         found = [watch.unknown_since for watch in list(self._watches.values())]
         return [max(0.0, now - since) for since in found if since is not None]
+
+    def questions(self) -> int:
+        """How many questions wait for people in the whole ledger, as last swept. Callable from any thread."""
+        return self._questions
 
     def is_for_people(self, attempt: str) -> bool:
         """Whether this gateway knows no way to find out what became of it."""
@@ -102,13 +107,15 @@ class Recovery:
         Raises: LedgerUnavailable, when all that could be settled is.
         """
         try:
-            found = await self._book.ledger.tracked(states={"open", "unverified", "unknown"})
+            listed = await self._book.ledger.tracked(states={"open", "unverified", "unknown", "awaiting"})
         except LedgerUnavailable:
             # Nobody could renew a lease meanwhile: what was seen of them counts for nothing.
             self._carrier.leases.forget(())
             self._engine.undoer.forget()
             self._watches.clear()
             raise
+        found = [one for one in listed if one.state != "awaiting"]
+        self._questions = len(listed) - len(found)
         names = {one.attempt for one in found}
         self._watches = {name: watch for name, watch in self._watches.items() if name in names}
         self._carrier.leases.forget(names)

@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from gateway.model.events import ApprovalDecided, ApprovalWithdrawn
 from gateway.model.tool import NotSent, ProtocolError, Silence, ToolResult
 from gateway.runtime import trace
-from gateway.runtime.trace import figures
 from tests import world
 from tests.emitted import violations
-from tests.runtime.house import ME, approve, outcome
+from tests.runtime.house import approve, outcome
 from tests.telemetry.received import Received, Span
 from tests.telemetry.told import told_house
 
@@ -261,29 +259,6 @@ async def test_errors_are_marked_by_the_rule_of_their_side_and_without_their_tex
         assert server.attributes.get("error.type") == on_server
         assert "secret" not in repr(it.told)
         assert violations(it.told) == []
-
-
-@pytest.mark.parametrize("after", ["nothing", "revoked", "withdrawn"])
-async def test_a_question_is_pending_until_its_first_last_word_and_no_less(
-    monkeypatch: pytest.MonkeyPatch, after: str
-) -> None:
-    levels: list[int] = []
-
-    class Level:
-        def add(self, amount: int, _: Any) -> None:
-            levels.append(amount)
-
-    monkeypatch.setattr(figures, "_PENDING", Level())
-    async with told_house(monkeypatch, **ASK) as it:
-        await it.call("write")
-        await approve(it.house)
-        (approval,) = (await it.house.book.state_of("run_1")).approvals.values()
-        if after == "revoked":
-            again: dict[str, Any] = {"approval": approval.id, "action": approval.action, "by": ME, "reason": "no"}
-            await it.house.book.say("run_1", lambda *_: [ApprovalDecided(decision="revoked", **again)])
-        if after == "withdrawn":
-            await it.house.book.say("run_1", lambda *_: [ApprovalWithdrawn(approval=approval.id, by=ME)])
-    assert levels == [1, -1]
 
 
 # --- whose trace ------------------------------------------------------------------------------------------------------

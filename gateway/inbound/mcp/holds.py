@@ -102,7 +102,7 @@ class Holds:
         until, telling = loop.time() + within_s, _Telling(caller, within_s)
         exchange, withdrawal = asking.exchange, caller.withdrawal
         self._open[hold] = exchange.session
-        silent = self._gate.questions.listen(question, hold.ring)
+        silent = self._gate.questions.listen(question, hold.ring) if within_s > 0 else _not_listening
         before, withdrawal.then = withdrawal.then, _both(withdrawal.then, hold.ring)
         if asked is not None:
             asked.add_done_callback(lambda _: hold.ring())
@@ -153,6 +153,10 @@ def waits_for(question: Question) -> str:
     missing = told.needed - len(told.agreed)
     who = "a person" if missing == 1 else f"{missing} people"
     return f"waiting for {who} to approve `{told.tool}` ({told.asks}): {told.approve_at}"
+
+
+def _not_listening() -> None:
+    """Who is answered at once waits for nothing."""
 
 
 def _both(first: Callable[[], None] | None, second: Callable[[], None]) -> Callable[[], None]:

@@ -182,10 +182,11 @@ class Metrics:
     )
     APPROVAL_PENDING: Final = Metric(
         "counterfoil.approval.pending",
-        "updowncounter",
+        "gauge",
         "{approval}",
-        "Questions that this process recorded, less those whose last word it recorded",
-        ("counterfoil.approval.risk",),
+        "Questions that wait for people, in the whole ledger, when it was last swept",
+        (),
+        observable=True,
     )
     INTENTS: Final = Metric(
         "counterfoil.intents",

@@ -223,9 +223,15 @@ _UNITS = {
 }
 
 
+def _unpaid(event: Denied) -> bool:
+    """A budget or account refused it. Its outcome alone does not tell: where the run goes on it is `denied`."""
+    of_budgets = event.outcome in {Outcome.BUDGET_EXHAUSTED, Outcome.RATE_LIMITED}
+    return of_budgets or any(one.check == "budget" and not one.passed for one in event.checks)
+
+
 def _budgets(told: Told, event: Verdict) -> Attributes:
-    if isinstance(event, Denied) and event.outcome in {Outcome.BUDGET_EXHAUSTED, Outcome.RATE_LIMITED}:
-        return {Attr.BUDGET_NAME: event.rule} if event.rule else {}
+    if isinstance(event, Denied):
+        return {Attr.BUDGET_NAME: event.rule} if event.rule and _unpaid(event) else {}
     if not isinstance(event, IntentRecorded):
         return {}
     made: Attributes = {}

@@ -23,10 +23,8 @@ from gateway.model.events import (
     AttemptRefuted,
     AttemptUnknown,
     AttemptUnsent,
-    Denied,
     EvidenceRecorded,
     IntentRecorded,
-    Outcome,
     PhaseMoved,
     ReceiptRecorded,
     RunOpened,
@@ -68,7 +66,6 @@ _APPROVALS = instrument(_count, Metrics.APPROVALS)
 _WAITED = instrument(_measure, Metrics.APPROVAL_WAIT_DURATION)
 _FIRST_LOOK = instrument(_measure, Metrics.APPROVAL_FIRST_LOOK_DURATION)
 _ACTIVE = instrument(_measure, Metrics.APPROVAL_ACTIVE_DURATION)
-_PENDING = instrument(_level, Metrics.APPROVAL_PENDING)
 _INTENTS = instrument(_count, Metrics.INTENTS)
 _HITS = instrument(_count, Metrics.IDEMPOTENCY_HITS)
 _VERDICTS = instrument(_count, Metrics.VERIFIER_VERDICTS)
@@ -114,8 +111,8 @@ def _judged(told: Told, event: Verdict, facts: Attributes) -> None:
     _DECISIONS.add(1, _only(facts, Metrics.DECISIONS) | {Attr.GEN_AI_TOOL_NAME: tool})
     if (state := facts.get(Attr.IDEMPOTENCY_STATE)) not in {None, "new"}:
         _HITS.add(1, {Attr.IDEMPOTENCY_STATE: state})
-    if isinstance(event, Denied) and event.outcome in {Outcome.BUDGET_EXHAUSTED, Outcome.RATE_LIMITED} and event.rule:
-        _EXHAUSTIONS.add(1, {Attr.BUDGET_NAME: event.rule, Attr.RUN_WORKFLOW: told.run.workflow})
+    if (budget := facts.get(Attr.BUDGET_NAME)) is not None:
+        _EXHAUSTIONS.add(1, {Attr.BUDGET_NAME: budget, Attr.RUN_WORKFLOW: told.run.workflow})
     labels = {Attr.GEN_AI_TOOL_NAME: tool, Attr.RUN_WORKFLOW: told.run.workflow}
     if isinstance(event, ApprovalRequested):
         _REVIEWS.add(1, labels)
@@ -169,7 +166,6 @@ def _asked(
     risk = {Attr.APPROVAL_RISK: approval.terms.risk}
     match event:
         case ApprovalRequested():
-            _PENDING.add(1, risk)
             for name in event.supersedes:
                 _end(run.approvals[name])
         case ApprovalSeen():
@@ -190,6 +186,4 @@ def _end(approval: Approval) -> None:
     risk = {Attr.APPROVAL_RISK: approval.terms.risk}
     labels = {Attr.APPROVAL_STATE: approval.decision, **risk}
     _APPROVALS.add(1, labels)
-    if approval.decision == "approved" or approval.waits_for is not None:  # else a yes is void that counted before
-        _PENDING.add(-1, risk)
     _WAITED.record(max(0.0, (approval.decided_at - approval.requested_at).total_seconds()), labels)

@@ -54,8 +54,11 @@ class Telemetry:
         """The span of one request to an upstream, current within the block."""
         return outbound(sending, self.options)
 
-    def unresolved(self, ages_s: Callable[[], Sequence[float]]) -> None:
-        """For how long attempts have been unknown; asked when somebody collects, by another thread."""
+    def standing(self, ages_s: Callable[[], Sequence[float]], questions: Callable[[], int]) -> None:
+        """How things stand in the whole ledger: for how long attempts have been unknown, how many questions wait.
+
+        Both are asked when somebody collects, by another thread.
+        """
 
         def many(_: CallbackOptions) -> Iterator[Observation]:
             yield Observation(len(ages_s()))
@@ -63,7 +66,11 @@ class Telemetry:
         def oldest(_: CallbackOptions) -> Iterator[Observation]:
             yield Observation(max(ages_s(), default=0.0))
 
-        for metric, ask in ((Metrics.INTENT_UNRESOLVED, many), (Metrics.INTENT_UNRESOLVED_AGE, oldest)):
+        def waiting(_: CallbackOptions) -> Iterator[Observation]:
+            yield Observation(questions())
+
+        asked = ((Metrics.INTENT_UNRESOLVED, many), (Metrics.INTENT_UNRESOLVED_AGE, oldest))
+        for metric, ask in (*asked, (Metrics.APPROVAL_PENDING, waiting)):
             METER.create_observable_gauge(metric.name, [ask], metric.unit, metric.description)
 
     def recorded(self, records: Sequence[Record], run: Run, rules: Rules, payloads: Mapping[Digest, bytes]) -> None:
