@@ -22,10 +22,11 @@ from gateway.outbound.ledger.postgres.address import is_postgres, shown
 from gateway.outbound.looks import Place, PlacedLooks, misplaced
 from gateway.outbound.notices import Channel, installed, notifier_of
 from gateway.outbound.policy_files import load_policy, starter_policy
+from gateway.outbound.redaction import DetectingRedactor
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
 from gateway.outbound.watched import Watched
-from gateway.ports import Clock, Ledger
+from gateway.ports import Clock, Ledger, Redactor
 from gateway.reload import Reload, Source, default_of, first, load_from
 from gateway.reviewing import Reviewing
 from gateway.runtime.announce import Announcer, LinkFor
@@ -40,6 +41,7 @@ from gateway.runtime.screen import Screen
 from gateway.runtime.sealing import UNSIGNED, Sealer, Sealing
 from gateway.settings import (
     ClientPatience,
+    DataSettings,
     HttpUpstream,
     Settings,
     Timeouts,
@@ -96,6 +98,8 @@ class Plan:
     """Where people answer; nothing where there is no console."""
     reviewing: Reviewing | None = None
     """None where nobody reviews over HTTP."""
+    data: DataSettings = field(default_factory=DataSettings)
+    """What is redacted, encrypted and erased."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)
 
@@ -124,6 +128,7 @@ def plan_of(settings: Settings) -> Plan:
         session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
         places=settings.places,
         channels=installed(settings.channels),
+        data=settings.data,
     )
 
 
@@ -280,7 +285,9 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
     Raises: NotOurLedger, LedgerUnavailable, ValueError.
     """
     flush = otel.start()
-    ledger = await open_ledger(plan.ledger)
+    redactor = DetectingRedactor(plan.data.redaction)
+    kept = redactor if plan.data.stored_redacted else None
+    ledger = await open_ledger(plan.ledger, keys=plan.data.keys, redactor=kept)
     try:
         pinned = frozenset(name for policy in plan.policies.values() for name in policy.pins)
         catalogue = await Catalogue.open(plan.upstreams, prefix=plan.prefix, sole=plan.sole, vouched=pinned)
@@ -288,7 +295,7 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
         gc.freeze()  # what was imported and made so far stays: no collection need look at it again
         gc.set_threshold(*COLLECTIONS)
         try:
-            async with _engine(plan, ledger, catalogue) as gateway:
+            async with _engine(plan, ledger, catalogue, redactor) as gateway:
                 stdio = frozenset(spec.name for spec in plan.upstreams if isinstance(spec, StdioSpec))
                 yield replace(
                     gateway,
@@ -308,7 +315,7 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
 
 
 @asynccontextmanager
-async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIterator[Gateway]:
+async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue, redactor: Redactor) -> AsyncIterator[Gateway]:
     where = _ledger_option(plan.ledger)
     approve_at, settle_at = f"counterfoil approvals approve {{id}}{where}", f"counterfoil resolve {{id}}{where}"
     options = replace(plan.options, approve_at=approve_at, settle_at=settle_at)
@@ -326,7 +333,9 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     sealer = Sealer(ledger, clock, plan.sealing)
     desk = Desk(book)
     lines = [Line(one.name, one.audience, notifier_of(one, plan.clock.now)) for one in plan.channels]
-    announcer = Announcer(book, lines, plan.link_for, SystemRandom().random, recovery.is_for_people)
+    announcer = Announcer(
+        book, lines, plan.link_for, SystemRandom().random, recovery.is_for_people, redactor.redact_text
+    )
     keepers = [
         asyncio.ensure_future(kept("the ledger's clock", partial(clock.keep, ledger), clock)),
         asyncio.ensure_future(kept("sealing", sealer.keep, clock)),

@@ -18,6 +18,10 @@ from gateway.model.policy import NAME_PATTERN, Name
 from gateway.outbound.console_entries import EXPANDED as CONSOLE_EXPANDED
 from gateway.outbound.console_entries import ConsoleEntry, console_problems, unfit_console
 from gateway.outbound.console_entries import ConsoleSettings as ConsoleSettings
+from gateway.outbound.data_entries import EXPANDED as DATA_EXPANDED
+from gateway.outbound.data_entries import PATTERNS as DATA_PATTERNS
+from gateway.outbound.data_entries import DataEntry, data_problems, unfit_data
+from gateway.outbound.data_entries import DataSettings as DataSettings
 from gateway.outbound.file_models import read_as
 from gateway.outbound.fitting import MEMORY, SQLITE, unfit
 from gateway.outbound.head_file import HeadFile
@@ -135,6 +139,8 @@ class Settings:
     """How reviewers come in."""
     hold_s: float | None = None
     """How long a call that waits for a person is kept with its client; None: as is usual."""
+    data: DataSettings = field(default_factory=DataSettings)
+    """What is redacted, encrypted and erased."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -213,9 +219,10 @@ class _File(FilePart):
     places: dict[str, PlaceEntry] = Field(default={})
     notify: tuple[notices.NotifyEntry, ...] = ()
     console: ConsoleEntry = ConsoleEntry()
+    data: DataEntry = DataEntry()
 
 
-_PATTERNS = {NAME_PATTERN: "a workflow's name", **notices.PATTERNS}
+_PATTERNS = {NAME_PATTERN: "a workflow's name", **notices.PATTERNS, **DATA_PATTERNS}
 
 _EXPANDED: tuple[Place, ...] = (("ledger",), ("policies",), ("run_tokens", "key"), ("seal", "key"), ("seal", "head"))
 _EXPANDED_IN_ENTRY: tuple[Place, ...] = (
@@ -241,13 +248,13 @@ class _Reading:
         if isinstance(document.value, Mapping):
             self._expand()
             self.problems += [*entry_problems(document), *place_problems(document), *console_problems(document)]
-            self.problems += [*notices.notify_problems(document), *self._wrong()]
+            self.problems += [*notices.notify_problems(document), *data_problems(document), *self._wrong()]
 
     def _expand(self) -> None:
         entries = [(*place, *step) for place, _ in in_use(self._document) for step in _EXPANDED_IN_ENTRY]
         found = [
             one
-            for pattern in [*_EXPANDED, *EXPANDED, *CONSOLE_EXPANDED, *notices.EXPANDED, *entries]
+            for pattern in [*_EXPANDED, *EXPANDED, *CONSOLE_EXPANDED, *notices.EXPANDED, *DATA_EXPANDED, *entries]
             for one in texts(self._document.value, pattern)
         ]
         for place, text in found:
@@ -265,6 +272,7 @@ class _Reading:
         for place, text in self._texts.items():
             message = unfit(place, text) or unfit_place(place, text, self._folder)
             message = message or unfit_console(place, text) or notices.unfit_notify(place, text)
+            message = message or unfit_data(place, text)
             if message is not None:
                 yield self._document.problem(place, message)
 
@@ -284,6 +292,7 @@ class _Reading:
             channels=tuple(self._channel(at, entry) for at, entry in enumerate(said.notify)),
             console=said.console.settings(lambda *keys: self._texts["console", *keys]),
             hold_s=said.approvals.hold_s,
+            data=said.data.settings(lambda *keys: self._texts["data", *keys]),
         )
 
     def _place(self, name: str, entry: PlaceEntry) -> LookPlace:

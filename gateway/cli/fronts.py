@@ -20,8 +20,16 @@ import typer
 from gateway.cli.ledgers import LedgerOption, fail
 from gateway.cli.streams import Words, unhurried_stderr
 from gateway.model.policy import NAME_PATTERN
+from gateway.outbound.payload_keys import VARIABLE, BadPayloadKey, Keyring, keyring_in
 from gateway.outbound.references import expand
-from gateway.settings import NOT_LOOPBACK, ConsoleSettings, default_ledger_url, is_loopback, load_settings
+from gateway.settings import (
+    NOT_LOOPBACK,
+    ConsoleSettings,
+    DataSettings,
+    default_ledger_url,
+    is_loopback,
+    load_settings,
+)
 
 if TYPE_CHECKING:
     from gateway.app import Gateway, Plan
@@ -78,6 +86,7 @@ def wrap(
         source=source,
         prefix=False,
         places=places,
+        data=DataSettings(keys=_data_keys()),
     )
     if patience is not None:
         plan = replace(plan, options=replace(plan.options, patience_s=patience, patience_by_client={}))
@@ -96,6 +105,13 @@ def wrap(
         fail(str(error))
     reviewing = _reviewing(ConsoleSettings(), console_key, listening)
     _run(replace(plan, reviewing=reviewing), partial(_over_http, listening=listening, key=None))
+
+
+def _data_keys() -> Keyring:
+    try:
+        return keyring_in(os.environ)
+    except BadPayloadKey as error:
+        fail(f"`{VARIABLE}`: {error}")
 
 
 def serve(

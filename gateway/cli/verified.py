@@ -54,6 +54,11 @@ def _payloads(report: Report) -> str:
     parts = [f"{report.payloads:,} stored"]
     if report.erased:
         parts.append(f"{report.erased:,} erased")
+    if report.locked:
+        lacking = ", ".join(sorted(report.lacking))
+        parts.append(f"{report.locked:,} not checked: they are encrypted with a key that was not given ({lacking})")
+    if report.redacted:
+        parts.append(f"{report.redacted:,} without their secrets, which nobody can check")
     if report.uncited:
         parts.append(f"{report.uncited:,} cited by nothing")
     return ", ".join(parts)

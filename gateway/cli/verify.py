@@ -20,6 +20,7 @@ from gateway.model.canonical import NotStrictJson, parse
 from gateway.model.note import verifier_key
 from gateway.outbound.cited import CitedOnDisk
 from gateway.outbound.head_file import BadHead, HeadFile
+from gateway.outbound.payload_keys import Keyring
 from gateway.outbound.seal_keys import BadKey, public_key, signed_by
 from gateway.ports import Ledger
 from gateway.runtime.audit import NotProvable, Proof, Report, Unreadable, Wanted, proof_of
@@ -63,15 +64,16 @@ def verify(
     """
     keys = [_key(one) for one in key or ()]
     kept = HeadFile(head) if head is not None else None
+    ring: Keyring | None = None
     if config is not None:
-        ledger, keys, kept = _configured(config, ledger, keys, kept)
+        ledger, keys, kept, ring = _configured(config, ledger, keys, kept)
     if proof is not None:
         _check_proof(proof, keys)
         return
     if prove is not None:
         _prove(ledger, prove)
         return
-    report = _report(ledger, keys, kept, judge=judge)
+    report = _report(ledger, keys, kept, ring, judge=judge)
     now = datetime.now(UTC)
     if as_json:
         known = [verifier_key(report.origin, one) for one in keys]
@@ -102,7 +104,7 @@ def _is_file(path: Path) -> bool:
 
 def _configured(
     config: Path, ledger: str | None, keys: list[bytes], head: HeadFile | None
-) -> tuple[str, list[bytes], HeadFile | None]:
+) -> tuple[str, list[bytes], HeadFile | None, Keyring | None]:
     """What was said, and what the configuration says where nothing was."""
     try:
         settings = load_settings(config)
@@ -112,10 +114,13 @@ def _configured(
     own = [sealing.key.public] if sealing.key is not None else []
     if head is None and isinstance(sealing.head, HeadFile):
         head = sealing.head
-    return ledger or settings.ledger, [*keys, *own], head
+    ring = settings.data.keys if settings.data.keys.ids else None
+    return ledger or settings.ledger, [*keys, *own], head, ring
 
 
-def _report(url: str | None, keys: Sequence[bytes], kept: HeadFile | None, *, judge: bool) -> Report:
+def _report(
+    url: str | None, keys: Sequence[bytes], kept: HeadFile | None, ring: Keyring | None, *, judge: bool
+) -> Report:
     try:
         head = kept.read() if kept is not None else None
     except BadHead as error:
@@ -134,7 +139,7 @@ def _report(url: str | None, keys: Sequence[bytes], kept: HeadFile | None, *, ju
             except Unreadable as error:
                 return str(error)
 
-        found = with_ledger(url, work, UNREADABLE)
+        found = with_ledger(url, work, UNREADABLE, ring)
     return found if isinstance(found, Report) else fail(found, UNREADABLE)
 
 
