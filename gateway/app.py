@@ -15,6 +15,7 @@ from typing import Any
 from gateway.inbound.mcp import IDLE_S
 from gateway.model.policy import Policy
 from gateway.outbound import otel
+from gateway.outbound.citations import CitationsOnDisk
 from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.ledger import open_ledger
@@ -37,6 +38,7 @@ from gateway.runtime.desk import Desk
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies, Trouble, condition_trouble, keyless, surprises, unfit
 from gateway.runtime.recover import Recovery
+from gateway.runtime.retention import PAUSE_S, Kept, Retention
 from gateway.runtime.screen import Screen
 from gateway.runtime.sealing import UNSIGNED, Sealer, Sealing
 from gateway.settings import (
@@ -345,6 +347,10 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue, redactor: Re
         asyncio.ensure_future(kept("questions that nobody answers", desk.keep, clock)),
         asyncio.ensure_future(kept("looking after the ledger", partial(book.health.keep, ledger), clock)),
     ]
+    if plan.data.days is not None or plan.data.days_of:
+        how_long = Kept(plan.data.days, plan.data.days_of)
+        retention = Retention(book, how_long, CitationsOnDisk, partial(clock.sleep, PAUSE_S))
+        keepers.append(asyncio.ensure_future(kept("erasing what was kept for long enough", retention.keep, clock)))
     if lines:
         keepers.append(asyncio.ensure_future(kept("telling people", announcer.keep, clock)))
     try:

@@ -17,6 +17,7 @@ from gateway.cli.keygen import keygen
 from gateway.cli.looking import WithServer
 from gateway.cli.packets import packet
 from gateway.cli.pin import pin
+from gateway.cli.purge import purge
 from gateway.cli.reconcile import reconcile
 from gateway.cli.registry import registry
 from gateway.cli.resolve import resolve
@@ -64,6 +65,7 @@ app.command()(reconcile)
 app.command()(resolve)
 app.command()(reviews)
 app.command()(verify)
+app.command()(purge)
 app.command()(keygen)
 app.command()(schema)
 app.command()(console)
