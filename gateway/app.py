@@ -4,8 +4,8 @@ import asyncio
 import gc
 import logging
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from gateway.runtime.cases import broken_promises
 from gateway.runtime.channels import Line
 from gateway.runtime.desk import Desk
 from gateway.runtime.engine import Engine
+from gateway.runtime.keeping import end, kept, lacking_key
 from gateway.runtime.policies import Policies, Trouble, condition_trouble, keyless, surprises, unfit
 from gateway.runtime.recover import Recovery
 from gateway.runtime.retention import PAUSE_S, Kept, Retention
@@ -63,9 +64,6 @@ COLLECTIONS = 20_000, 20, 50
 """Thresholds of Python's collector. A call makes hundreds of objects and no circle; by the default every second call
 had them looked through, and all runs in memory again and again: 0.96 x the processor time of a call.
 """
-
-AGAIN_S = 5.0
-"""Before what runs for ever is begun again, after an error that nobody foresaw."""
 
 LEDGER_S = 1.0
 """How long the ledger may take to close; one that somebody else has locked would keep us for 5 s."""
@@ -217,12 +215,18 @@ class Gateway:
     """The upstreams that are reached over stdio."""
     reviewing: Reviewing | None = None
     """As in `Plan`."""
+    lacking: str | None = None
+    """The id of a key that payloads need and that is not here."""
 
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
         lines = [f"ledger {self.address}", f"policy {self.book.policies.current().policy.workflow}"]
         if self.clock_ahead_s > CLOCK_BACK_S:
             lines.append(f"the clock was set back by {self.clock_ahead_s:.0f} s: the ledger's time goes on from before")
+        if self.lacking is not None:
+            lines.append(
+                f"payloads are encrypted with the key {self.lacking}, which is not given: what needs them fails"
+            )
         if not self.signed:
             lines.insert(
                 1, "no checkpoint is signed here: who can write the ledger can rewrite it (`seal:` in gateway.yaml)"
@@ -288,8 +292,9 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
     """
     flush = otel.start()
     redactor = DetectingRedactor(plan.data.redaction)
-    kept = redactor if plan.data.stored_redacted else None
-    ledger = await open_ledger(plan.ledger, keys=plan.data.keys, redactor=kept)
+    ledger = await open_ledger(
+        plan.ledger, keys=plan.data.keys, redactor=redactor if plan.data.stored_redacted else None
+    )
     try:
         pinned = frozenset(name for policy in plan.policies.values() for name in policy.pins)
         catalogue = await Catalogue.open(plan.upstreams, prefix=plan.prefix, sole=plan.sole, vouched=pinned)
@@ -368,23 +373,14 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue, redactor: Re
             announcer,
             clock_ahead_s=clock.ahead_s,
             signed=signed,
+            lacking=await lacking_key(ledger),
         )
     finally:
         try:
             await engine.carrier.close()
         finally:  # whatever its last words met with
-            await _end(keepers)
+            await end(keepers)
             await sealer.last()
-
-
-async def kept(what: str, keep: Callable[[], Awaitable[None]], clock: Clock) -> None:
-    """Runs for ever, as `keep` should: what ends it is logged, and it is begun again."""
-    while True:
-        try:
-            await keep()
-        except Exception:  # noqa: BLE001 - logged whole; without it nobody would see that it has ended
-            _LOG.exception("%s failed, and goes on in %.0f s", what, AGAIN_S)
-        await clock.sleep(AGAIN_S)
 
 
 def _ledger_option(ledger: str) -> str:
@@ -394,11 +390,3 @@ def _ledger_option(ledger: str) -> str:
         return ""
     where = shown(ledger) if is_postgres(ledger) else str(Path(ledger.removeprefix("sqlite:///")).absolute())
     return f" --ledger {shlex.quote(where)}".replace("{", "{{").replace("}", "}}")
-
-
-async def _end(tasks: Sequence["asyncio.Future[Any]"]) -> None:
-    for task in tasks:
-        task.cancel()
-    for task in tasks:
-        with suppress(asyncio.CancelledError):
-            await task

@@ -20,6 +20,7 @@ from gateway.outbound.payload_keys import Keyring, keyring_in
 from gateway.outbound.system_account import system_account
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
 from gateway.runtime.book import Book, Options
+from gateway.runtime.keeping import lacking_key
 from gateway.runtime.policies import Policies, PolicyMissing
 from gateway.settings import default_ledger_url
 
@@ -52,6 +53,10 @@ def with_ledger(
         known = keyring_in(os.environ) if keys is None else keys
         ledger = await open_ledger(existing(url or default_ledger_url()), make=False, keys=known)
         try:
+            lacking = await lacking_key(ledger)
+            if lacking is not None:
+                note = f"payloads are encrypted with the key {lacking}, which is not given (COUNTERFOIL_DATA_KEY)"
+                print(f"counterfoil: {note}", file=sys.stderr)
             return await work(ledger)
         finally:
             await ledger.close()
