@@ -11,6 +11,7 @@ from gateway.cli.console import console
 from gateway.cli.demo import demo
 from gateway.cli.diagram import diagram
 from gateway.cli.explain import explain
+from gateway.cli.export import export
 from gateway.cli.fronts import serve, wrap
 from gateway.cli.init import init
 from gateway.cli.keygen import keygen
@@ -65,6 +66,7 @@ app.command()(reconcile)
 app.command()(resolve)
 app.command()(reviews)
 app.command()(verify)
+app.command()(export)
 app.command()(purge)
 app.command()(keygen)
 app.command()(schema)

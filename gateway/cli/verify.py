@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from gateway.cli.ledgers import LedgerOption, console, fail, with_ledger
 from gateway.cli.runs import AS_JSON
-from gateway.cli.verified import BROKEN, UNREADABLE, exit_code, proven, told
+from gateway.cli.verified import BROKEN, UNREADABLE, exit_code, proven, proven_export, told
 from gateway.kernel.merkle import BadProof
 from gateway.model.canonical import NotStrictJson, parse
 from gateway.model.note import verifier_key
@@ -25,6 +25,7 @@ from gateway.outbound.seal_keys import BadKey, public_key, signed_by
 from gateway.ports import Ledger
 from gateway.runtime.audit import NotProvable, Proof, Report, Unreadable, Wanted, proof_of
 from gateway.runtime.audit import verify as verified
+from gateway.runtime.exporting import BadExport
 from gateway.settings import SettingsProblems, load_settings
 
 PROGRESS_S = 0.5
@@ -56,6 +57,9 @@ def verify(
     proof: Annotated[
         Path | None, typer.Option("--proof", metavar="FILE", help="Check such a proof; needs no ledger.")
     ] = None,
+    exported: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Check what `export` wrote; needs no ledger.")
+    ] = None,
     as_json: AS_JSON = False,
 ) -> None:
     """Read a ledger from its first record to its last, and say what of it is broken, and where.
@@ -69,6 +73,9 @@ def verify(
         ledger, keys, kept, ring = _configured(config, ledger, keys, kept)
     if proof is not None:
         _check_proof(proof, keys)
+        return
+    if exported is not None:
+        _check_export(exported, keys)
         return
     if prove is not None:
         _prove(ledger, prove)
@@ -193,4 +200,16 @@ def _check_proof(file: Path, keys: Sequence[bytes]) -> None:
     except BadProof as error:
         fail(str(error), BROKEN)
     for line in lines:
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def _check_export(file: Path, keys: Sequence[bytes]) -> None:
+    try:
+        with file.open("rb") as lines:
+            said = [*proven_export(lines, keys)]
+    except OSError as error:
+        fail(f"`{file}` cannot be read: {(error.strerror or 'it fails').lower()}", UNREADABLE)
+    except (BadExport, BadProof) as error:
+        fail(str(error), BROKEN)
+    for line in said:
         console.print(line, soft_wrap=True, highlight=False)
