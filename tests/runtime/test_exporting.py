@@ -56,7 +56,7 @@ async def test_a_secret_in_a_records_own_words_leaves_its_place_proven() -> None
     ledger = MemoryLedger()
     async with house(ledger) as it:
         await it.engine.open_run(
-            run="run_1", principal=world.USER, origin="process", attribution={}, goal=f"use password={SECRET}"
+            run="run_7", principal=world.USER, origin="process", attribution={}, goal=f"use password={SECRET}"
         )
     await sealed(ledger)
     told = await lines(ledger, "run_7")
