@@ -203,6 +203,8 @@ class Gateway:
     desk: Desk
     """The people's side."""
     announcer: Announcer
+    masks: Redactor
+    """What secrets are shown as on pages for reviewers."""
     clock_ahead_s: float = 0.0
     """How far the ledger's time was before its clock at the start."""
     signed: bool = False
@@ -371,6 +373,7 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue, redactor: Re
             sealer,
             desk,
             announcer,
+            DetectingRedactor(replace(plan.data.redaction, personal=frozenset())),
             clock_ahead_s=clock.ahead_s,
             signed=signed,
             lacking=await lacking_key(ledger),

@@ -145,7 +145,7 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
     changes = Changes(desk, book.clock.monotonic)
     api = (*api_routes(desk, book, changes, version=ours), *assistants.routes())
     live = Live(desk)
-    shown = pages_of(desk, book, gateway.catalogue, gateway.ready, live)
+    shown = pages_of(desk, book, gateway.catalogue, gateway.ready, live, gateway.masks)
     return _Console(console_app(desk, access, pages=shown, api=api), assistants, changes, live)
 
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -92,7 +93,7 @@ async def run(site: Site, request: Request) -> Response:
     name, before = await _seen(site, request), request.query_params.get("before", "")
     part = await part_of(site.book, name, int(before[:9]) if before.isdecimal() else None, MAX_ROWS)
     story = part.story
-    steps = await asyncio.to_thread(_steps, story, part.steps)
+    steps = await asyncio.to_thread(_steps, story, part.steps, partial(site.masked, request))
     values: dict[str, Any] = {"waits": waiting_in(story.run, site.now), "steps": steps, "earlier": part.earlier}
     values |= {"before": before, "escalated": escalated(story.run)}
     return await site.page(request, "run.html", run=story.run, **values)
@@ -106,7 +107,8 @@ async def _seen(site: Site, request: Request) -> str:
     return str(name)
 
 
-def _steps(story: Story, wanted: frozenset[int]) -> Sequence[Step]:
+def _steps(story: Story, wanted: frozenset[int], masked: Callable[[Any], Any]) -> Sequence[Step]:
+    story = replace(story, payloads={cited: _masked(told, masked) for cited, told in story.payloads.items()})
     records = {record.seq: record for record in story.records}
     asked = {one.event.approval: one.at for one in story.records if isinstance(one.event, ApprovalRequested)}
     room = _Room(SHOWN_IN_ALL)
@@ -124,6 +126,10 @@ class _Room:
         taken = text[: min(SHOWN, self.left)]
         self.left -= len(taken)
         return taken
+
+
+def _masked(told: Any, masked: Callable[[Any], Any]) -> Any:
+    return told._replace(head=masked(told.head)) if isinstance(told, Long) else masked(told)
 
 
 def _step(story: Story, row: Row, record: Record, asked: Mapping[str, datetime], room: _Room) -> Step:
@@ -159,7 +165,8 @@ async def arguments(site: Site, request: Request) -> Response:
     if body is None:
         raise Missing(f"step {step} of `{name[:128]}` has no arguments that can be shown")
     back = (f"/runs/{name}#step-{step}", f"step {step} of {name}")
-    return await whole(site, request, body.decode("utf-8", "replace"), at="all arguments", back=back)
+    text = await asyncio.to_thread(site.masked, request, body.decode("utf-8", "replace"))
+    return await whole(site, request, text, at="all arguments", back=back)
 
 
 async def _cited(site: Site, run: str, step: int) -> Digest | None:
