@@ -20,7 +20,7 @@ EXPANDED: tuple[Where, ...] = (_KEY, ("data", "encryption", "old_keys", "*"))
 
 KIND_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 
-PATTERNS = {KIND_PATTERN: "a kind's name in lower case, which placeholders show"}
+PATTERNS = {KIND_PATTERN: "a name of lower-case letters, digits and `_`"}
 """Patterns of texts, and what is meant by them."""
 
 _Days = Annotated[float, Field(gt=0, le=36_500)]
@@ -108,7 +108,7 @@ def data_problems(document: Document) -> Iterator[Problem]:
         ]
         for where, key in told:
             if isinstance(key, str) and "${" not in key:
-                yield document.problem(where, "a key is not written here but referred to: `${NAME}` or `${file:/path}`")
+                yield document.problem(where, "a key is referred to: `${NAME}`, `${file:/path}`")
     redact = section.get("redact")
     patterns = redact.get("patterns") if isinstance(redact, Mapping) else None
     for kind, pattern in (patterns if isinstance(patterns, Mapping) else {}).items():

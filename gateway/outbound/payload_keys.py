@@ -50,7 +50,7 @@ def payload_key(text: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != KEY_BYTES:
-        raise BadPayloadKey("a key of 32 bytes is wanted, as 64 hex digits or in base64 (`counterfoil keygen --data`)")
+        raise BadPayloadKey("32 bytes are wanted, in hex or base64 (`counterfoil keygen --data`)")
     return key
 
 

@@ -150,9 +150,9 @@ def test_a_deployment_says_its_own_patterns_fields_and_which_personal_data_count
 @pytest.mark.parametrize(
     ("pattern", "trouble"),
     [
-        ("[a-z", "not a pattern of RE2: missing ]: [a-z (it has no look-around and no back-references)"),
-        (r"(a)\1", "not a pattern of RE2: invalid escape sequence: \\1 (it has no look-around and no back-references)"),
-        ("(?=a)", "not a pattern of RE2: invalid perl operator: (?= (it has no look-around and no back-references)"),
+        ("[a-z", "not a pattern of RE2: missing ]: [a-z"),
+        (r"(a)\1", "not a pattern of RE2: invalid escape sequence: \\1"),
+        ("(?=a)", "not a pattern of RE2: invalid perl operator: (?="),
         ("a*", "the pattern finds nothing as well (it matches the empty text)"),
         ("a" * 1001, "a pattern has at most 1000 characters"),
     ],
