@@ -114,6 +114,7 @@ async def test_what_is_erased_is_in_no_file_of_the_ledger_any_more(effects_serve
     assert json.loads((await run("verify", "--config", str(config), "--json"))[0])["broken"] == 0
 
 
+@pytest.mark.long
 async def test_payloads_that_are_stored_without_their_secrets_never_reach_the_disk_with_them(
     effects_server: list[str], tmp_path: Path
 ) -> None:
@@ -124,6 +125,7 @@ async def test_payloads_that_are_stored_without_their_secrets_never_reach_the_di
     assert told["redacted"] > 0
 
 
+@pytest.mark.long
 async def test_a_purge_that_is_killed_leaves_a_ledger_that_verifies_and_the_next_one_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     made = await open_sqlite(path)

@@ -2,6 +2,7 @@ import json
 import time
 
 import pytest
+import redact_secret
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
@@ -130,6 +131,12 @@ def test_what_was_redacted_once_is_not_redacted_again(around: str, secret: str) 
     once = REDACTOR.redact_text(around.format(secret))
     assert secret not in once
     assert REDACTOR.redact_text(once) == once
+
+
+def test_what_cannot_be_searched_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = redact_secret.WholeInputLimits(max_input_bytes=10, max_findings=10)
+    monkeypatch.setattr("gateway.outbound.redaction.secrets.LIMITS", limits)
+    assert REDACTOR.redact_text("more than ten") == "[redacted unsearchable_text #1, 13 characters]"
 
 
 def test_broken_unicode_hides_nothing() -> None:
