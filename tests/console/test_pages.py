@@ -210,6 +210,7 @@ async def test_secrets_are_masked_wherever_arguments_are_shown_until_somebody_as
         assert "named_secret #1, 14 characters" in page
         assert "ann@example.com" in page
         assert "Secrets are masked" in page
+        assert "The exact JSON" not in page
         assert page.count(secret) == (await visitor.read(f"{packet}?secrets=shown")).count(secret) - 2
         assert secret in await visitor.read(f"/values/{name}?at=%2Ftoken&secrets=shown")
 
