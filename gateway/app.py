@@ -4,8 +4,8 @@ import asyncio
 import gc
 import logging
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,46 +13,39 @@ from random import SystemRandom
 from typing import Any
 
 from gateway.inbound.mcp import IDLE_S, OWN_TOOLS
-from gateway.model.policy import Policy
 from gateway.outbound.agent_entries import AgentSettings
-from gateway.outbound.clock import SystemClock, clock_of
-from gateway.outbound.ids import id_maker
+from gateway.outbound.citations import CitationsOnDisk
+from gateway.outbound.clock import clock_of
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.postgres.address import is_postgres, shown
-from gateway.outbound.looks import Place, PlacedLooks, misplaced
-from gateway.outbound.notices import Channel, installed, notifier_of
-from gateway.outbound.policy_files import load_policy, starter_policy
+from gateway.outbound.looks import PlacedLooks
+from gateway.outbound.notices import notifier_of
+from gateway.outbound.redaction import DetectingRedactor
 from gateway.outbound.upstream.catalogue import Catalogue
-from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
-from gateway.outbound.watched import Watched
-from gateway.ports import Clock, Ledger
-from gateway.reload import Reload, Source, default_of, first, load_from
+from gateway.outbound.upstream.spec import StdioSpec
+from gateway.plan import Plan
+from gateway.ports import Ledger, Redactor
+from gateway.reload import Reload
 from gateway.reviewing import Reviewing
 from gateway.runtime import trace
-from gateway.runtime.announce import Announcer, LinkFor
-from gateway.runtime.book import Book, Options
+from gateway.runtime.announce import Announcer
+from gateway.runtime.book import Book
 from gateway.runtime.cases import broken_promises
 from gateway.runtime.channels import Line
 from gateway.runtime.desk import Desk
 from gateway.runtime.engine import Engine
-from gateway.runtime.policies import Policies, Trouble, condition_trouble, keyless, surprises, unfit
+from gateway.runtime.keeping import end, kept, lacking_key
+from gateway.runtime.policies import Policies, keyless, surprises, unfit
 from gateway.runtime.recover import Recovery
+from gateway.runtime.retention import PAUSE_S, Kept, Retention
 from gateway.runtime.screen import Screen
-from gateway.runtime.sealing import UNSIGNED, Sealer, Sealing
+from gateway.runtime.sealing import Sealer
 from gateway.settings import (
-    ClientPatience,
-    HttpUpstream,
-    Settings,
-    TelemetrySettings,
-    Timeouts,
-    Upstream,
     default_ledger_url,
 )
 from gateway.telling import Telling
 
 _LOG = logging.getLogger("counterfoil")
-
-MAKE_ID = id_maker(SystemClock().now)
 
 
 CLOCK_BACK_S = 5.0
@@ -63,131 +56,8 @@ COLLECTIONS = 20_000, 20, 50
 had them looked through, and all runs in memory again and again: 0.96 x the processor time of a call.
 """
 
-AGAIN_S = 5.0
-"""Before what runs for ever is begun again, after an error that nobody foresaw."""
-
 LEDGER_S = 1.0
 """How long the ledger may take to close; one that somebody else has locked would keep us for 5 s."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """All that a gateway process is made of."""
-
-    ledger: str = field(repr=False)
-    """URL. It may hold a password."""
-    upstreams: Sequence[Spec]
-    policies: Mapping[str, Policy]
-    """By workflow."""
-    default: str
-    """Workflow of a run that names none."""
-    prefix: bool
-    """Whether tools are named `server__tool`."""
-    source: Source | None = None
-    """What the policies are taken from anew when it changes; None where nothing can change."""
-    sole: bool = False
-    """Whether there is one client, over stdio."""
-    session_idle_s: float = IDLE_S
-    """After which a legacy session over HTTP has ended."""
-    sealing: Sealing = UNSIGNED
-    """How the ledger's checkpoints are made."""
-    places: Mapping[str, Place] = field(default_factory=dict)
-    """Where verifiers look, by name."""
-    channels: Sequence[Channel] = ()
-    """By which people are told that something waits for them."""
-    link_for: LinkFor = lambda _reviewer, _asked: None
-    """Where people answer; nothing where there is no console."""
-    reviewing: Reviewing | None = None
-    """None where nobody reviews over HTTP."""
-    agents: AgentSettings = field(default_factory=AgentSettings)
-    """How agents come in over HTTP."""
-    options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
-    clock: Clock = field(default_factory=SystemClock)
-    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
-
-
-def plan_of(settings: Settings) -> Plan:
-    """What `gateway.yaml` describes.
-
-    Raises: ValueError for policies that cannot be used, or none to choose, and for what is not installed.
-    """
-    source: Source | None = None
-    if settings.policies is not None:
-        check = Trouble(partial(misplaced, places=settings.places))
-        policies, source = first(partial(load_from, settings.policies, settings.workflow, check))
-    else:
-        starter = starter_policy(condition_trouble)
-        policies = {starter.workflow: starter}
-    return Plan(
-        ledger=settings.ledger,
-        upstreams=specs_of(settings),
-        policies=policies,
-        default=default_of(settings.workflow, policies),
-        source=source,
-        prefix=True,
-        sealing=settings.sealing,
-        options=_options(settings.patience, settings.hold_s),
-        session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
-        places=settings.places,
-        channels=installed(settings.channels),
-        telemetry=settings.telemetry,
-        agents=settings.agents,
-    )
-
-
-def one_policy(path: Path, places: Mapping[str, Place] | None = None) -> tuple[Policy, Source | None]:
-    """The policy of a file, and where it will come from; None for what is no file, such as a pipe.
-
-    It is for a gateway that has these places; where they are not said, it is for no gateway.
-
-    Raises: PolicyProblems.
-    """
-    check = condition_trouble if places is None else Trouble(partial(misplaced, places=places))
-    if path.exists() and not path.is_file():
-        return load_policy(path, check), None
-
-    def load(watched: Watched) -> Mapping[str, Policy]:
-        policy = load_policy(path, check, watched)
-        return {policy.workflow: policy}
-
-    policies, source = first(load)
-    return next(iter(policies.values())), source
-
-
-def specs_of(settings: Settings) -> list[Spec]:
-    """The servers that `gateway.yaml` describes."""
-    return [_spec(upstream) for upstream in settings.upstreams]
-
-
-def _options(told: ClientPatience, hold_s: float | None) -> Options:
-    options = Options(owner=MAKE_ID("gw"))
-    default_s = options.patience_s if told.default_s is None else told.default_s
-    hold_s = options.hold_s if hold_s is None else hold_s
-    by_client = {**options.patience_by_client, **told.clients}
-    return replace(options, patience_s=default_s, patience_by_client=by_client, hold_s=hold_s)
-
-
-def _spec(upstream: Upstream) -> Spec:
-    if isinstance(upstream, HttpUpstream):
-        headers = {name: value.get_secret_value() for name, value in upstream.headers.items()}
-        return HttpSpec(upstream.name, upstream.url, headers, _patience(upstream.timeouts), upstream.transport)
-    env = {name: value.get_secret_value() for name, value in upstream.env.items()}
-    cwd = str(upstream.cwd) if upstream.cwd is not None else None
-    return StdioSpec(
-        upstream.name,
-        upstream.command,
-        upstream.args,
-        env,
-        cwd,
-        shown=upstream.shown,
-        patience=_patience(upstream.timeouts),
-    )
-
-
-def _patience(told: Timeouts) -> Patience:
-    start_s = DEFAULT_PATIENCE.start_s if told.start_s is None else told.start_s
-    connect_s = DEFAULT_PATIENCE.connect_s if told.connect_s is None else told.connect_s
-    return replace(DEFAULT_PATIENCE, start_s=start_s, connect_s=connect_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +76,8 @@ class Gateway:
     desk: Desk
     """The people's side."""
     announcer: Announcer
+    masks: Redactor
+    """What secrets are shown as on pages for reviewers."""
     clock_ahead_s: float = 0.0
     """How far the ledger's time was before its clock at the start."""
     signed: bool = False
@@ -222,12 +94,18 @@ class Gateway:
     """As in `Plan`."""
     agents: AgentSettings = field(default_factory=AgentSettings)
     """As in `Plan`."""
+    lacking: str | None = None
+    """The id of a key that payloads need and that is not here."""
 
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
         lines = [f"ledger {self.address}", f"policy {self.book.policies.current().policy.workflow}"]
         if self.clock_ahead_s > CLOCK_BACK_S:
             lines.append(f"the clock was set back by {self.clock_ahead_s:.0f} s: the ledger's time goes on from before")
+        if self.lacking is not None:
+            lines.append(
+                f"payloads are encrypted with the key {self.lacking}, which is not given: what needs them fails"
+            )
         if not self.signed:
             lines.insert(
                 1, "no checkpoint is signed here: who can write the ledger can rewrite it (`seal:` in gateway.yaml)"
@@ -291,8 +169,11 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
 
     Raises: NotOurLedger, LedgerUnavailable, ValueError.
     """
-    ledger = await open_ledger(plan.ledger)
-    telling = Telling(plan.telemetry, ledger.salt)
+    redactor = DetectingRedactor(plan.data.redaction)
+    ledger = await open_ledger(
+        plan.ledger, keys=plan.data.keys, redactor=redactor if plan.data.stored_redacted else None
+    )
+    telling = Telling(plan.telemetry, ledger.salt, redactor)
     try:
         pinned = frozenset(name for policy in plan.policies.values() for name in policy.pins)
         catalogue = await Catalogue.open(
@@ -302,7 +183,7 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
         gc.freeze()  # what was imported and made so far stays: no collection need look at it again
         gc.set_threshold(*COLLECTIONS)
         try:
-            async with _engine(plan, ledger, catalogue) as gateway:
+            async with _engine(plan, ledger, catalogue, redactor) as gateway:
                 telling.about(gateway.book, gateway.recovery, lambda name: name in OWN_TOOLS or catalogue.offers(name))
                 stdio = frozenset(spec.name for spec in plan.upstreams if isinstance(spec, StdioSpec))
                 yield replace(
@@ -325,7 +206,7 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
 
 
 @asynccontextmanager
-async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIterator[Gateway]:
+async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue, redactor: Redactor) -> AsyncIterator[Gateway]:
     where = _ledger_option(plan.ledger)
     approve_at, settle_at = f"counterfoil approvals approve {{id}}{where}", f"counterfoil resolve {{id}}{where}"
     options = replace(plan.options, approve_at=approve_at, settle_at=settle_at)
@@ -343,7 +224,9 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     sealer = Sealer(ledger, clock, plan.sealing)
     desk = Desk(book)
     lines = [Line(one.name, one.audience, notifier_of(one, plan.clock.now)) for one in plan.channels]
-    announcer = Announcer(book, lines, plan.link_for, SystemRandom().random, recovery.is_for_people)
+    announcer = Announcer(
+        book, lines, plan.link_for, SystemRandom().random, recovery.is_for_people, redactor.redact_text
+    )
     keepers = [
         asyncio.ensure_future(kept("the ledger's clock", partial(clock.keep, ledger), clock)),
         asyncio.ensure_future(kept("sealing", sealer.keep, clock)),
@@ -353,6 +236,10 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
         asyncio.ensure_future(kept("questions that nobody answers", desk.keep, clock)),
         asyncio.ensure_future(kept("looking after the ledger", partial(book.health.keep, ledger), clock)),
     ]
+    if plan.data.days is not None or plan.data.days_of:
+        how_long = Kept(plan.data.days, plan.data.days_of)
+        retention = Retention(book, how_long, CitationsOnDisk, partial(clock.sleep, PAUSE_S))
+        keepers.append(asyncio.ensure_future(kept("erasing what was kept for long enough", retention.keep, clock)))
     if lines:
         keepers.append(asyncio.ensure_future(kept("telling people", announcer.keep, clock)))
     try:
@@ -368,25 +255,17 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
             sealer,
             desk,
             announcer,
+            DetectingRedactor(replace(plan.data.redaction, personal=frozenset())),
             clock_ahead_s=clock.ahead_s,
             signed=signed,
+            lacking=await lacking_key(ledger),
         )
     finally:
         try:
             await engine.carrier.close()
         finally:  # whatever its last words met with
-            await _end(keepers)
+            await end(keepers)
             await sealer.last()
-
-
-async def kept(what: str, keep: Callable[[], Awaitable[None]], clock: Clock) -> None:
-    """Runs for ever, as `keep` should: what ends it is logged, and it is begun again."""
-    while True:
-        try:
-            await keep()
-        except Exception:  # noqa: BLE001 - logged whole; without it nobody would see that it has ended
-            _LOG.exception("%s failed, and goes on in %.0f s", what, AGAIN_S)
-        await clock.sleep(AGAIN_S)
 
 
 def _ledger_option(ledger: str) -> str:
@@ -396,11 +275,3 @@ def _ledger_option(ledger: str) -> str:
         return ""
     where = shown(ledger) if is_postgres(ledger) else str(Path(ledger.removeprefix("sqlite:///")).absolute())
     return f" --ledger {shlex.quote(where)}".replace("{", "{{").replace("}", "}}")
-
-
-async def _end(tasks: Sequence["asyncio.Future[Any]"]) -> None:
-    for task in tasks:
-        task.cancel()
-    for task in tasks:
-        with suppress(asyncio.CancelledError):
-            await task

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.app import MAKE_ID, Gateway
+from gateway.app import Gateway
 from gateway.inbound.console import Access, console_app, is_console
 from gateway.inbound.console.api import Changes, api_routes
 from gateway.inbound.console.assistants import Assistants
@@ -40,6 +40,7 @@ from gateway.inbound.mcp import (
 )
 from gateway.outbound.oidc.flow import Flow
 from gateway.outbound.oidc.provider import Provider
+from gateway.plan import MAKE_ID
 from gateway.reviewing import Reviewing
 from gateway.runtime import trace
 
@@ -197,7 +198,7 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
     changes = Changes(desk, book.clock.monotonic)
     api = (*api_routes(desk, book, changes, version=ours), *assistants.routes())
     live = Live(desk)
-    shown = pages_of(desk, book, gateway.catalogue, gateway.ready, live)
+    shown = pages_of(desk, book, gateway.catalogue, gateway.ready, live, gateway.masks)
     return _Console(console_app(desk, access, pages=shown, api=api), assistants, changes, live)
 
 

@@ -19,9 +19,15 @@ from gateway.outbound import agent_entries
 from gateway.outbound.console_entries import EXPANDED as CONSOLE_EXPANDED
 from gateway.outbound.console_entries import ConsoleEntry, console_problems, unfit_console
 from gateway.outbound.console_entries import ConsoleSettings as ConsoleSettings
+from gateway.outbound.data_entries import EXPANDED as DATA_EXPANDED
+from gateway.outbound.data_entries import PATTERNS as DATA_PATTERNS
+from gateway.outbound.data_entries import DataEntry, data_problems, unfit_data
+from gateway.outbound.data_entries import DataSettings as DataSettings
 from gateway.outbound.file_models import read_as
 from gateway.outbound.fitting import MEMORY, SQLITE, unfit
 from gateway.outbound.head_file import HeadFile
+from gateway.outbound.ledger.default import default_ledger_path as default_ledger_path
+from gateway.outbound.ledger.default import default_ledger_url as default_ledger_url
 from gateway.outbound.ledger.postgres.address import is_postgres
 from gateway.outbound.looks.places import Place as LookPlace
 from gateway.outbound.notices import entries as notices
@@ -142,19 +148,8 @@ class Settings:
     """How much of what comes in is believed, and how much of it goes out."""
     agents: agent_entries.AgentSettings = field(default_factory=agent_entries.AgentSettings)
     """How agents come in over HTTP."""
-
-
-def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """The ledger of this user: all windows and gateways that are told of no other share it [XDG base directories]."""
-    told = Path(environ.get("XDG_STATE_HOME", ""))
-    home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
-    state = told if told.is_absolute() else home / ".local" / "state"
-    return state / "counterfoil" / "ledger.db"
-
-
-def default_ledger_url(environ: Mapping[str, str] = os.environ) -> str:
-    """As `default_ledger_path`, as an address."""
-    return f"sqlite:///{default_ledger_path(environ)}"
+    data: DataSettings = field(default_factory=DataSettings)
+    """What is redacted, encrypted and erased."""
 
 
 def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -222,6 +217,7 @@ class _File(FilePart):
     console: ConsoleEntry = ConsoleEntry()
     telemetry: TelemetryEntry = TelemetryEntry()
     agents: agent_entries.AgentsEntry = agent_entries.AgentsEntry()
+    data: DataEntry = DataEntry()
 
 
 _PATTERNS = {
@@ -229,9 +225,23 @@ _PATTERNS = {
     KEY_PATTERN: "a key of baggage",
     **notices.PATTERNS,
     **agent_entries.PATTERNS,
+    **DATA_PATTERNS,
 }
 
-_EXPANDED: tuple[Place, ...] = (("ledger",), ("policies",), ("run_tokens", "key"), ("seal", "key"), ("seal", "head"))
+_PROBLEMS = (
+    entry_problems,
+    place_problems,
+    console_problems,
+    notices.notify_problems,
+    agent_entries.agent_problems,
+    data_problems,
+)
+"""What each section finds wrong with itself beyond the shape of its parts."""
+
+_EXPANDED: tuple[Place, ...] = (
+    *(("ledger",), ("policies",), ("run_tokens", "key"), ("seal", "key"), ("seal", "head")),
+    *(*EXPANDED, *CONSOLE_EXPANDED, *notices.EXPANDED, *agent_entries.EXPANDED, *DATA_EXPANDED),
+)
 _EXPANDED_IN_ENTRY: tuple[Place, ...] = (
     ("command",),
     ("args", "*"),
@@ -254,27 +264,12 @@ class _Reading:
         self.problems: list[Problem] = [*document.problems]
         if isinstance(document.value, Mapping):
             self._expand()
-            self.problems += [*entry_problems(document), *place_problems(document), *console_problems(document)]
-            self.problems += [
-                *notices.notify_problems(document),
-                *agent_entries.agent_problems(document),
-                *self._wrong(),
-            ]
+            self.problems += [one for find in _PROBLEMS for one in find(document)]
+            self.problems += self._wrong()
 
     def _expand(self) -> None:
         entries = [(*place, *step) for place, _ in in_use(self._document) for step in _EXPANDED_IN_ENTRY]
-        found = [
-            one
-            for pattern in [
-                *_EXPANDED,
-                *EXPANDED,
-                *CONSOLE_EXPANDED,
-                *notices.EXPANDED,
-                *agent_entries.EXPANDED,
-                *entries,
-            ]
-            for one in texts(self._document.value, pattern)
-        ]
+        found = [one for pattern in [*_EXPANDED, *entries] for one in texts(self._document.value, pattern)]
         for place, text in found:
             try:
                 self._texts[place] = expand(text, self._environ, self._folder)
@@ -291,7 +286,7 @@ class _Reading:
         for place, text in self._texts.items():
             message = unfit(place, text) or unfit_place(place, text, self._folder)
             message = message or unfit_console(place, text) or notices.unfit_notify(place, text)
-            message = message or agent_entries.unfit_agents(place, text, self._folder)
+            message = message or agent_entries.unfit_agents(place, text, self._folder) or unfit_data(place, text)
             if message is not None:
                 yield self._document.problem(place, message)
 
@@ -313,6 +308,7 @@ class _Reading:
             hold_s=said.approvals.hold_s,
             telemetry=said.telemetry.settings(),
             agents=self._agents(said),
+            data=said.data.settings(lambda *keys: self._texts["data", *keys]),
         )
 
     def _console(self, said: _File) -> ConsoleSettings:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.outbound import otel
-from gateway.outbound.redaction import DetectingRedactor
 from gateway.outbound.upstream.sight import Sight
+from gateway.ports import Redactor
 from gateway.runtime import trace
 from gateway.runtime.book import Book
 from gateway.runtime.recover import Recovery
@@ -21,9 +21,9 @@ _CONTENT = {"span_only": "spans", "event_only": "events", "span_and_event": "bot
 class Telling:
     """Of one gateway, from its start to its end. Without a backend it is nothing."""
 
-    def __init__(self, settings: TelemetrySettings, salt: bytes) -> None:
+    def __init__(self, settings: TelemetrySettings, salt: bytes, redactor: Redactor) -> None:
         self._running = otel.start(prometheus=settings.prometheus)
-        told = None if self._running is None else options(settings, self._running.signals)
+        told = None if self._running is None else options(settings, self._running.signals, redactor)
         self.telemetry = None if told is None else trace.Telemetry(salt, told)
         self.sight = Sight(None if self.telemetry is None else self.telemetry.outbound, settings.baggage)
         """What is seen of requests to upstreams."""
@@ -47,7 +47,10 @@ class Telling:
 
 
 def options(
-    settings: TelemetrySettings, signals: frozenset[Any], environ: Mapping[str, str] = os.environ
+    settings: TelemetrySettings,
+    signals: frozenset[Any],
+    redactor: Redactor,
+    environ: Mapping[str, str] = os.environ,
 ) -> trace.Options:
     """As the file says it, and where it says nothing, the environment."""
     where = settings.content or _CONTENT.get(environ.get(CONTENT, "").strip().lower(), "none")
@@ -58,6 +61,6 @@ def options(
         on_spans=where in {"spans", "both"},
         on_events=where in {"events", "both"},
         max_bytes=settings.content_bytes,
-        redact=DetectingRedactor().redact if where != "none" else trace.nothing,
+        redact=redactor.redact,
         codes=trace.status_codes(environ.get("OTEL_SEMCONV_STABILITY_OPT_IN", "")),
     )

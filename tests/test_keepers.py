@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.app import AGAIN_S, kept
+from gateway.runtime.keeping import AGAIN_S, kept
 from tests.world import ToldClock
 
 pytestmark = pytest.mark.anyio

@@ -12,6 +12,7 @@ from gateway.cli.cost import cost
 from gateway.cli.demo import demo
 from gateway.cli.diagram import diagram
 from gateway.cli.explain import explain
+from gateway.cli.export import export
 from gateway.cli.fronts import serve, wrap
 from gateway.cli.init import init
 from gateway.cli.keygen import keygen
@@ -19,6 +20,7 @@ from gateway.cli.looking import WithServer
 from gateway.cli.packets import packet
 from gateway.cli.pin import pin
 from gateway.cli.postmortem import postmortem
+from gateway.cli.purge import purge
 from gateway.cli.reconcile import reconcile
 from gateway.cli.registry import registry
 from gateway.cli.resolve import resolve
@@ -68,6 +70,8 @@ app.command()(reconcile)
 app.command()(resolve)
 app.command()(reviews)
 app.command()(verify)
+app.command()(export)
+app.command()(purge)
 app.command()(keygen)
 app.command()(schema)
 app.command()(console)

@@ -20,14 +20,23 @@ import typer
 from gateway.cli.ledgers import LedgerOption, fail
 from gateway.cli.streams import Words, unhurried_stderr
 from gateway.model.policy import NAME_PATTERN
+from gateway.outbound.payload_keys import VARIABLE, BadPayloadKey, Keyring, keyring_in
 from gateway.outbound.references import expand
-from gateway.settings import NOT_LOOPBACK, ConsoleSettings, default_ledger_url, is_loopback, load_settings
+from gateway.settings import (
+    NOT_LOOPBACK,
+    ConsoleSettings,
+    DataSettings,
+    default_ledger_url,
+    is_loopback,
+    load_settings,
+)
 
 if TYPE_CHECKING:
-    from gateway.app import Gateway, Plan
+    from gateway.app import Gateway
     from gateway.model.policy import Policy
     from gateway.outbound.looks import Place
     from gateway.outbound.upstream.spec import Spec
+    from gateway.plan import Plan
     from gateway.reload import Source
     from gateway.reviewing import Reviewing
 
@@ -65,7 +74,7 @@ def wrap(
     ] = None,
 ) -> None:
     """Put a gateway in front of one MCP server. Its tools keep their names."""
-    from gateway.app import Plan  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.plan import Plan  # noqa: PLC0415 - brings `mcp`, which costs a second
     from gateway.reviewing import run_key_of  # noqa: PLC0415
 
     places = places_of(place)
@@ -78,6 +87,7 @@ def wrap(
         source=source,
         prefix=False,
         places=places,
+        data=DataSettings(keys=_data_keys()),
     )
     if patience is not None:
         plan = replace(plan, options=replace(plan.options, patience_s=patience, patience_by_client={}))
@@ -101,6 +111,13 @@ def wrap(
     _run(replace(plan, reviewing=reviewing), partial(_over_http, listening=listening, key=None))
 
 
+def _data_keys() -> Keyring:
+    try:
+        return keyring_in(os.environ)
+    except BadPayloadKey as error:
+        fail(f"`{VARIABLE}`: {error}")
+
+
 def serve(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="gateway.yaml")],
     stdio: Annotated[
@@ -108,7 +125,7 @@ def serve(
     ] = False,
 ) -> None:
     """Serve several MCP servers behind one address, as a configuration file says."""
-    from gateway.app import plan_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.plan import plan_of  # noqa: PLC0415 - brings `mcp`, which costs a second
     from gateway.reviewing import run_key_of  # noqa: PLC0415
 
     try:
@@ -203,8 +220,8 @@ def policy_at(path: Path | None, places: "Mapping[str, Place] | None" = None) ->
 
     `places` are those of the gateway that it is for.
     """
-    from gateway.app import one_policy  # noqa: PLC0415 - loaded by now
     from gateway.outbound.policy_files import starter_policy  # noqa: PLC0415
+    from gateway.plan import one_policy  # noqa: PLC0415 - loaded by now
     from gateway.runtime.policies import condition_trouble  # noqa: PLC0415
 
     try:

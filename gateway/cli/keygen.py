@@ -1,4 +1,4 @@
-"""`counterfoil keygen`: the key that signs a ledger's checkpoints."""
+"""`counterfoil keygen`: the key that signs a ledger's checkpoints, or the one that encrypts its payloads."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli.ledgers import fail
+from gateway.outbound.payload_keys import key_id, new_payload_key, payload_key
 from gateway.outbound.seal_keys import BadKey, new_key, seal_key
 
 
@@ -15,12 +16,22 @@ def keygen(
     public: Annotated[
         bool, typer.Option("--public", help="Make nothing: print the public key of the one that is there.")
     ] = False,
+    data: Annotated[
+        bool, typer.Option("--data", help="Make the key that encrypts payloads at rest instead, and print its name.")
+    ] = False,
 ) -> None:
     """Make an Ed25519 key that signs the ledger, and print its public half, by which anybody can verify.
 
-    `seal: {key: "${file:FILE}"}` in gateway.yaml uses it. A file that is there is never overwritten.
+    `seal: {key: "${file:FILE}"}` in gateway.yaml uses it; `data: {encryption: {key: "${file:FILE}"}}` the one of
+    `--data`. A file that is there is never overwritten.
     """
+    if data and public:
+        fail("the key of `--data` has no public half", 2)
     try:
+        if data:
+            _write(file, made := new_payload_key())
+            typer.echo(key_id(payload_key(made)).hex())
+            return
         if not public:
             _write(file, new_key())
         key = seal_key(file.read_text(encoding="utf-8"))

@@ -1,6 +1,7 @@
 """What the reading and deciding commands share: the ledger's address, opened and closed around one command."""
 
 import asyncio
+import os
 import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -17,10 +18,12 @@ from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.ledger import open_ledger, path_of
 from gateway.outbound.ledger.postgres.address import is_postgres, shown
+from gateway.outbound.payload_keys import Keyring, keyring_in
 from gateway.outbound.system_account import system_account
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
 from gateway.runtime import trace
 from gateway.runtime.book import Book, Options
+from gateway.runtime.keeping import lacking_key
 from gateway.runtime.policies import Policies, PolicyMissing
 from gateway.settings import default_ledger_url
 
@@ -41,12 +44,22 @@ def fail(message: str, code: int = 1) -> NoReturn:
     raise typer.Exit(code)
 
 
-def with_ledger(url: str | None, work: Callable[[Ledger], Awaitable[T]], code: int = 1) -> T:
-    """The result of the work over the opened ledger; its troubles end the command with one line and that code."""
+def with_ledger(
+    url: str | None, work: Callable[[Ledger], Awaitable[T]], code: int = 1, keys: Keyring | None = None
+) -> T:
+    """The result of the work over the opened ledger; its troubles end the command with one line and that code.
+
+    Payloads are decrypted with `keys`, or with those that the environment names.
+    """
 
     async def run() -> T:
-        ledger = await open_ledger(existing(url or default_ledger_url()), make=False)
+        known = keyring_in(os.environ) if keys is None else keys
+        ledger = await open_ledger(existing(url or default_ledger_url()), make=False, keys=known)
         try:
+            lacking = await lacking_key(ledger)
+            if lacking is not None:
+                note = f"payloads are encrypted with the key {lacking}, which is not given (COUNTERFOIL_DATA_KEY)"
+                print(f"counterfoil: {note}", file=sys.stderr)
             return await work(ledger)
         finally:
             await ledger.close()

@@ -58,7 +58,7 @@ class Servers:
 
 def servers(ctx: typer.Context, config: Path | None) -> Servers:
     """What the option or the words after the dashes name; ends the command where it is not one of the two."""
-    from gateway.app import specs_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.plan import specs_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
     target: list[str] = ctx.meta.get(_AFTER_DASHES, [])
     if bool(target) == (config is not None):
@@ -73,7 +73,7 @@ def servers(ctx: typer.Context, config: Path | None) -> Servers:
 
 def policy_of(config: Path | None, policy: Path | None, workflow: str | None) -> "Policy":
     """The policy that the options name, or the starter."""
-    from gateway.app import plan_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.plan import plan_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
     if workflow is not None and (config is None or policy is not None):
         fail("`--workflow` chooses among the policies of `--config`", code=2)

@@ -94,7 +94,8 @@ def _print_all(found: Sequence[Packet | Unreadable]) -> None:
 
 def _drive(config: Path, seconds: float) -> None:
     """Sweeps by the servers of that file until nothing is left that they could settle, or the time is over."""
-    from gateway.app import plan_of, running  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.app import running  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.plan import plan_of  # noqa: PLC0415
     from gateway.settings import load_settings  # noqa: PLC0415 - the same
 
     async def work() -> int:

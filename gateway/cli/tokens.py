@@ -39,8 +39,8 @@ def open_(
     hours: Annotated[float, typer.Option(min=0.01, max=MAX_HOURS, help="How long the token is good for.")] = 24.0,
 ) -> None:
     """Print a token for a new run. Give it to the agent as the header `Counterfoil-Run`, or in the path."""
-    from gateway.app import plan_of  # noqa: PLC0415 - brings `mcp`, which costs a second
     from gateway.inbound.mcp.tokens import mint  # noqa: PLC0415
+    from gateway.plan import plan_of  # noqa: PLC0415 - brings `mcp`, which costs a second
     from gateway.reviewing import run_key_of  # noqa: PLC0415
 
     try:

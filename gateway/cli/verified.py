@@ -1,16 +1,17 @@
 """What was found in a ledger, for a person who has half a minute; and how the command ends."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from rich.text import Text
 
 from gateway.cli.plain import ago, counted, visible
 from gateway.kernel.merkle import BadProof
-from gateway.model.note import key_id
+from gateway.model.note import Note, key_id
 from gateway.model.record import decode
 from gateway.outbound.seal_keys import signed_by
 from gateway.runtime.audit import Proof, Report
+from gateway.runtime.exporting import check
 
 CLEAN, BROKEN, UNREADABLE, UNKNOWN = 0, 1, 2, 3
 """Exit codes."""
@@ -54,6 +55,11 @@ def _payloads(report: Report) -> str:
     parts = [f"{report.payloads:,} stored"]
     if report.erased:
         parts.append(f"{report.erased:,} erased")
+    if report.locked:
+        lacking = ", ".join(sorted(report.lacking))
+        parts.append(f"{report.locked:,} not checked: they are encrypted with a key that was not given ({lacking})")
+    if report.redacted:
+        parts.append(f"{report.redacted:,} without their secrets, which nobody can check")
     if report.uncited:
         parts.append(f"{report.uncited:,} cited by nothing")
     return ", ".join(parts)
@@ -87,10 +93,7 @@ def proven(proof: Proof, keys: Sequence[bytes]) -> Iterator[Text]:
     Raises: BadProof.
     """
     note = proof.check()
-    by = {key_id(note.origin, key): key for key in keys}
-    found = [one for one in note.signatures if one.key_id in by]
-    if keys and not any(signed_by(by[one.key_id], one.signature, note.text.encode()) for one in found):
-        raise BadProof("its checkpoint is not signed by the key that was given")
+    _check_signed(note, keys)
     try:
         record = decode(proof.body)
     except ValueError:
@@ -102,6 +105,37 @@ def proven(proof: Proof, keys: Sequence[bytes]) -> Iterator[Text]:
             _line("signed", _by(keys=bool(keys), signed=bool(note.signatures))),
         ]
     )
+
+
+def _check_signed(note: Note, keys: Sequence[bytes]) -> None:
+    by = {key_id(note.origin, key): key for key in keys}
+    found = [one for one in note.signatures if one.key_id in by]
+    if keys and not any(signed_by(by[one.key_id], one.signature, note.text.encode()) for one in found):
+        raise BadProof("its checkpoint is not signed by the key that was given")
+
+
+def proven_export(lines: Iterable[bytes], keys: Sequence[bytes]) -> Iterator[Text]:
+    """What an export proves.
+
+    Raises: BadExport, BadProof.
+    """
+    found = check(lines)
+    if found.note is not None:
+        _check_signed(found.note, keys)
+    elif keys:
+        raise BadProof("it has no checkpoint, so that nothing of it is signed")
+    later = found.records - found.proven
+    proven = f"{found.proven:,} in the log under its checkpoint" if found.note is not None else "none in a log"
+    after = f", {later:,} that continue them and are not sealed yet" if later else ""
+    words = (
+        f"; of {found.redacted:,} the words were taken out, and only their place is proven" if found.redacted else ""
+    )
+    yield _line(
+        "records", f"{_many(found.records, 'record')} of {_many(len(found.runs), 'run')}: {proven}{after}{words}"
+    )
+    yield _line("payloads", f"{found.payloads:,}, which only the ledger itself can be asked about")
+    yield _line("in", found.origin if found.note is None else f"{found.origin}, of {found.note.size:,} records")
+    yield _line("signed", _by(keys=bool(keys), signed=found.note is not None and bool(found.note.signatures)))
 
 
 def _by(*, keys: bool, signed: bool) -> str:

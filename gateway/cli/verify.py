@@ -14,16 +14,18 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from gateway.cli.ledgers import LedgerOption, console, fail, with_ledger
 from gateway.cli.runs import AS_JSON
-from gateway.cli.verified import BROKEN, UNREADABLE, exit_code, proven, told
+from gateway.cli.verified import BROKEN, UNREADABLE, exit_code, proven, proven_export, told
 from gateway.kernel.merkle import BadProof
 from gateway.model.canonical import NotStrictJson, parse
 from gateway.model.note import verifier_key
 from gateway.outbound.cited import CitedOnDisk
 from gateway.outbound.head_file import BadHead, HeadFile
+from gateway.outbound.payload_keys import Keyring
 from gateway.outbound.seal_keys import BadKey, public_key, signed_by
 from gateway.ports import Ledger
 from gateway.runtime.audit import NotProvable, Proof, Report, Unreadable, Wanted, proof_of
 from gateway.runtime.audit import verify as verified
+from gateway.runtime.exporting import BadExport
 from gateway.settings import SettingsProblems, load_settings
 
 PROGRESS_S = 0.5
@@ -55,6 +57,9 @@ def verify(
     proof: Annotated[
         Path | None, typer.Option("--proof", metavar="FILE", help="Check such a proof; needs no ledger.")
     ] = None,
+    exported: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Check what `export` wrote; needs no ledger.")
+    ] = None,
     as_json: AS_JSON = False,
 ) -> None:
     """Read a ledger from its first record to its last, and say what of it is broken, and where.
@@ -63,15 +68,19 @@ def verify(
     """
     keys = [_key(one) for one in key or ()]
     kept = HeadFile(head) if head is not None else None
+    ring: Keyring | None = None
     if config is not None:
-        ledger, keys, kept = _configured(config, ledger, keys, kept)
+        ledger, keys, kept, ring = _configured(config, ledger, keys, kept)
     if proof is not None:
         _check_proof(proof, keys)
+        return
+    if exported is not None:
+        _check_export(exported, keys)
         return
     if prove is not None:
         _prove(ledger, prove)
         return
-    report = _report(ledger, keys, kept, judge=judge)
+    report = _report(ledger, keys, kept, ring, judge=judge)
     now = datetime.now(UTC)
     if as_json:
         known = [verifier_key(report.origin, one) for one in keys]
@@ -102,7 +111,7 @@ def _is_file(path: Path) -> bool:
 
 def _configured(
     config: Path, ledger: str | None, keys: list[bytes], head: HeadFile | None
-) -> tuple[str, list[bytes], HeadFile | None]:
+) -> tuple[str, list[bytes], HeadFile | None, Keyring | None]:
     """What was said, and what the configuration says where nothing was."""
     try:
         settings = load_settings(config)
@@ -112,10 +121,13 @@ def _configured(
     own = [sealing.key.public] if sealing.key is not None else []
     if head is None and isinstance(sealing.head, HeadFile):
         head = sealing.head
-    return ledger or settings.ledger, [*keys, *own], head
+    ring = settings.data.keys if settings.data.keys.ids else None
+    return ledger or settings.ledger, [*keys, *own], head, ring
 
 
-def _report(url: str | None, keys: Sequence[bytes], kept: HeadFile | None, *, judge: bool) -> Report:
+def _report(
+    url: str | None, keys: Sequence[bytes], kept: HeadFile | None, ring: Keyring | None, *, judge: bool
+) -> Report:
     try:
         head = kept.read() if kept is not None else None
     except BadHead as error:
@@ -134,7 +146,7 @@ def _report(url: str | None, keys: Sequence[bytes], kept: HeadFile | None, *, ju
             except Unreadable as error:
                 return str(error)
 
-        found = with_ledger(url, work, UNREADABLE)
+        found = with_ledger(url, work, UNREADABLE, ring)
     return found if isinstance(found, Report) else fail(found, UNREADABLE)
 
 
@@ -188,4 +200,16 @@ def _check_proof(file: Path, keys: Sequence[bytes]) -> None:
     except BadProof as error:
         fail(str(error), BROKEN)
     for line in lines:
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def _check_export(file: Path, keys: Sequence[bytes]) -> None:
+    try:
+        with file.open("rb") as lines:
+            said = [*proven_export(lines, keys)]
+    except OSError as error:
+        fail(f"`{file}` cannot be read: {(error.strerror or 'it fails').lower()}", UNREADABLE)
+    except (BadExport, BadProof) as error:
+        fail(str(error), BROKEN)
+    for line in said:
         console.print(line, soft_wrap=True, highlight=False)

@@ -44,6 +44,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "finish.claimed": RunState.RUNNING,
         "finish.refused": RunState.RUNNING,
         "notice.sent": RunState.RUNNING,
+        "payloads.erased": RunState.RUNNING,
         "run.stopped": RunState.STOPPED,
     },
     # A stopped run stays stopped: nothing new is asked, intended or moved, but what was under way is settled.
@@ -54,6 +55,7 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         **dict.fromkeys(_SETTLING, RunState.STOPPED),
         "escalation.acknowledged": RunState.STOPPED,
         "notice.sent": RunState.STOPPED,
+        "payloads.erased": RunState.STOPPED,
     },
 }
 """Run state, kind of event -> run state."""

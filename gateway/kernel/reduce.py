@@ -36,6 +36,7 @@ from gateway.model.events import (
     IntentRecorded,
     NoticeSent,
     OutcomeDelivered,
+    PayloadsErased,
     PhaseMoved,
     ReceiptRecorded,
     Replayed,
@@ -158,6 +159,8 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             )
         case NoticeSent():
             return run._replace(told=run.told.insert(event.notice, event.outcome))
+        case PayloadsErased():
+            return run
         case RunStopped():
             return owing.stopped(run._replace(stopped=event, stopped_seq=record.seq))
         case _:

@@ -31,6 +31,7 @@ from gateway.model.events import (
     IntentRecorded,
     NoticeSent,
     OutcomeDelivered,
+    PayloadsErased,
     PhaseMoved,
     PlanInvalidated,
     ReceiptRecorded,
@@ -118,6 +119,7 @@ def sentence(run: Run, record: Record) -> tuple[About, str] | None:  # noqa: C90
             | OutcomeDelivered()
             | FinishClaimed()
             | NoticeSent()
+            | PayloadsErased()
         ):
             return None
         case _:

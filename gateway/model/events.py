@@ -20,6 +20,7 @@ from gateway.model.claims import FinishRefused as FinishRefused
 from gateway.model.claims import NoteRecorded as NoteRecorded
 from gateway.model.claims import PlanInvalidated as PlanInvalidated
 from gateway.model.claims import PlanRecorded as PlanRecorded
+from gateway.model.erasure import PayloadsErased as PayloadsErased
 from gateway.model.event_parts import Charge as Charge
 from gateway.model.event_parts import Finding as Finding
 from gateway.model.event_parts import Frozen
@@ -342,6 +343,7 @@ Event: TypeAlias = Annotated[
     | PlanInvalidated
     | NoteRecorded
     | NoticeSent
+    | PayloadsErased
     | FinishClaimed
     | FinishRefused
     | RunStopped,

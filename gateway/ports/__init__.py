@@ -28,6 +28,7 @@ from gateway.ports.ledger import DamagedRecord as DamagedRecord
 from gateway.ports.ledger import Exhausted as Exhausted
 from gateway.ports.ledger import Ledger as Ledger
 from gateway.ports.ledger import LedgerUnavailable as LedgerUnavailable
+from gateway.ports.ledger import LockedPayload as LockedPayload
 from gateway.ports.ledger import Logged as Logged
 from gateway.ports.ledger import NoSuchRun as NoSuchRun
 from gateway.ports.ledger import NotOurLedger as NotOurLedger

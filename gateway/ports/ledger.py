@@ -47,6 +47,17 @@ class DamagedRecord(UnreadableRecord):
     """It is not what was written."""
 
 
+class LockedPayload(UnreadableRecord):
+    """It is encrypted, and the key is not here. It is what was written, as far as can be told."""
+
+    def __init__(self, digest: Digest, key_id: str, stored: bytes) -> None:
+        super().__init__(
+            f"the payload `{digest}` of the ledger is encrypted with the key `{key_id}`, which was not given "
+            "(`data: {encryption: …}` in gateway.yaml; COUNTERFOIL_DATA_KEY for commands)"
+        )
+        self.stored = stored
+
+
 class NoSuchRun(Exception):
     """The run cannot be opened for whoever asks: it belongs to somebody else, or its policy is not loaded."""
 
@@ -136,9 +147,10 @@ class Ledger(Protocol):
         ...
 
     async def payload(self, digest: Digest) -> bytes | None:
-        """The bytes that were stored under that digest, or None if they were erased or never stored here.
+        """The bytes that were stored under that digest, or None if they were erased or never stored here, or if only a
+        copy without their secrets was.
 
-        Raises: DamagedRecord, LedgerUnavailable.
+        Raises: DamagedRecord, LockedPayload, LedgerUnavailable.
         """
         ...
 
@@ -227,7 +239,11 @@ class Ledger(Protocol):
     # --- retention --------------------------------------------------------------------------------------------------
 
     async def payloads(self, after: str = "", *, limit: int = 1000) -> Sequence[tuple[Digest, bytes]]:
-        """Stored payloads whose digest comes after that one, in the order of their digests."""
+        """What is stored of payloads whose digest comes after that one, in the order of their digests.
+
+        What is encrypted with a key that is not here is given as it is stored, and so is a copy without secrets
+        (`model/at_rest`).
+        """
         ...
 
     async def erase(self, digests: Collection[Digest], at: float) -> int:

@@ -52,14 +52,16 @@ class Announcer:
         link_for: LinkFor,
         random: Callable[[], float],
         for_people: Callable[[str], bool] = lambda _attempt: False,
+        redact: Callable[[str], str] = lambda text: text,
     ) -> None:
         """`random` gives numbers from 0 to 1. `for_people` says of an unknown attempt whether this gateway knows that
-        only a person can settle it.
+        only a person can settle it. `redact` is what sentences go through before anything is cut or spelled out.
         """
         self._book = book
         self._lines = lines
         self._link_for = link_for
         self._random = random
+        self._redact = redact
         self._clock = book.clock
         self._owner = f"{book.options.owner}/notices"  # recovery must not take our lease for its own gateway's
         self._outbox = Outbox(book, lines, self._owner, for_people)
@@ -211,11 +213,17 @@ class Announcer:
         if one.done is None:
             one.tries += 1
             link = self._link_for(one.line.audience.reviewer, asked)
-            told = message(asked, one.notice, one.stage, link, utc(self._clock.now()))
+            told = message(self._redacted(asked), one.notice, one.stage, link, utc(self._clock.now()))
             self._judge(one, asked, await one.line.notifier.send(told))
         if one.done is not None:
             await self._outbox.record(asked.run, one.done)
             self._outbox.drop(watch, [one])
+
+    def _redacted(self, asked: Matter) -> Matter:
+        """Without secrets and personal data in the sentences that policies, agents and servers had a hand in. Who asks
+        is told: without that, nobody could answer.
+        """
+        return replace(asked, reason=self._redact(asked.reason), consequence=self._redact(asked.consequence))
 
     def _judge(self, one: Parcel, asked: Matter, said: NotTaken | None) -> None:
         """What the channel's word means for the message: it is done, or tried again."""

@@ -32,7 +32,7 @@ from gateway.model.proposal import Key, KeySource, Proposal, Resume
 from gateway.model.record import Record, link
 from gateway.model.run import Run, Tracked
 from gateway.model.tool import Tool
-from gateway.ports import DamagedRecord, Ledger
+from gateway.ports import DamagedRecord, Ledger, LockedPayload
 from gateway.runtime.cases import Judged, after
 from gateway.runtime.policies import Policies, PolicyMissing
 from gateway.runtime.wire import ANY_DEPTH
@@ -125,7 +125,7 @@ async def rules_in(ledger: Ledger, cited: Digest | None) -> Rules | None:
         return None
     try:
         return await Policies(ledger, {}, "").of(cited)
-    except (PolicyMissing, DamagedRecord):  # also for a text that says what this version does not know
+    except (PolicyMissing, DamagedRecord, LockedPayload):  # also for a text that says what this version does not know
         return None
 
 
@@ -136,7 +136,7 @@ async def stored_in(ledger: Ledger, cited: Digest | None) -> Mapping[str, Any] |
     """
     try:
         body = await ledger.payload(cited) if cited is not None else None
-    except DamagedRecord:
+    except (DamagedRecord, LockedPayload):
         return None
     return parse(body, max_depth=ANY_DEPTH) if body is not None else None
 

@@ -25,7 +25,7 @@ from gateway.model.events import (
 from gateway.model.record import Record
 from gateway.model.review import Reviewer
 from gateway.model.run import AttemptState, Run
-from gateway.ports import DamagedRecord, Ledger
+from gateway.ports import DamagedRecord, Ledger, LockedPayload
 from gateway.runtime.book import Book
 from gateway.runtime.explain import stored_in
 from gateway.runtime.wire import ANY_DEPTH
@@ -188,7 +188,7 @@ async def short_in(ledger: Ledger, cited: Digest | None) -> Any:
         return None
     try:
         body = await ledger.payload(cited)
-    except DamagedRecord:
+    except (DamagedRecord, LockedPayload):
         return None
     if body is not None and len(body) > LONG:
         return Long(len(body), body[:MAX_HEAD].decode("utf-8", "ignore"))

@@ -314,7 +314,9 @@ async def test_what_another_tenant_has_is_on_no_page() -> None:
         assert csrf is not None
         real = {"name": at.asked["pay"], "run": "run_1", "step": "1", "digest": str(run.policy)}
         never = {"name": "ap_0000", "run": "run_0000", "step": "1", "digest": "sha256:" + "0" * 64}
-        for route in pages(at.desk, at.it.book, at.it.upstreams, lambda: (True, {}), Live(at.desk)):
+        for route in pages(
+            at.desk, at.it.book, at.it.upstreams, lambda: (True, {}), Live(at.desk), DetectingRedactor()
+        ):
             assert isinstance(route, Route)
             if route.path in {"/events", "/static/{name}"}:
                 continue

@@ -42,9 +42,10 @@ async def test_a_ledger_with_every_kind_of_event_is_clean(tmp_path: Path, kind: 
     assert [name for name, _ in report.unknown] == ["run_3.2"]
     kinds = {kind.model_fields["kind"].default for kind in Event.__args__[0].__args__}
     seen = {record.event.kind for run in runs for record, _ in await ledger.read(run)}
-    # What is undone is in the ledgers of tests/runtime/undoing.py, and what else people are asked in those of
-    # tests/runtime/test_desk.py, each of which is verified as well.
+    # What is undone is in the ledgers of tests/runtime/undoing.py, what else people are asked in those of
+    # tests/runtime/test_desk.py, and what is erased in those of test_erasing.py, each of which is verified.
     elsewhere = {"approval.seen", "approval.withdrawn", "approval.expired", "escalation.acknowledged"}
+    elsewhere |= {"payloads.erased"}
     assert seen == {kind for kind in kinds - elsewhere if not kind.startswith("compensation.")}
     await ledger.close()
 

@@ -142,7 +142,7 @@ def test_what_was_erased_is_named_and_the_record_is_told_all_the_same(place: tup
     assert (erased["says"], erased["verdict"]) == (whole["says"], whole["verdict"])
     assert [line["result"] for line in erased["checks"]] == [line["result"] for line in whole["checks"]]
     shown = told(*place, "--seq", "7", code=3)
-    assert "call    write (erased or changed)" in shown
+    assert "call    write (erased, changed or encrypted)" in shown
     assert "It cannot be judged again: the ledger lacks the arguments" in shown
     assert '{"unmet": {"write": "the condition `args.n < values.most` does not' in shown
 

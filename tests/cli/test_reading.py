@@ -96,7 +96,7 @@ async def test_one_damaged_run_hides_no_other(tmp_path: Path) -> None:
     assert states == {"run_h": "cannot be read: `counterfoil verify` says why", "run_1": "open"}
 
 
-UNSHOWN = "(erased or changed)"
+UNSHOWN = "(erased, changed or encrypted)"
 
 
 @pytest.mark.slow

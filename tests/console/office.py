@@ -19,6 +19,7 @@ from gateway.inbound.console.pages import Live, pages
 from gateway.model.plan import Note, Plan
 from gateway.model.review import Reviewer
 from gateway.model.tool import Silence
+from gateway.outbound.redaction import DetectingRedactor, Rules
 from gateway.runtime.desk import Desk
 from tests import world
 from tests.runtime.house import House, house
@@ -184,6 +185,9 @@ def ready() -> tuple[bool, Mapping[str, Any]]:
     }
 
 
+MASKS = DetectingRedactor(Rules(frozenset()))
+
+
 @asynccontextmanager
 async def office(url: str = "http://127.0.0.1:8321", ledger: Any = None, **fields: Any) -> AsyncIterator[Office]:
     """The console of a gateway with nothing asked yet."""
@@ -194,7 +198,7 @@ async def office(url: str = "http://127.0.0.1:8321", ledger: Any = None, **field
         desk = Desk(it.book)
         access = Access(keys=KEYS, now=it.clock.now, once=it.ledger.once, said=it.ledger.said, url=url)
         live = Live(desk)
-        app = console_app(desk, access, pages=pages(desk, it.book, it.upstreams, ready, live), api=())
+        app = console_app(desk, access, pages=pages(desk, it.book, it.upstreams, ready, live, MASKS), api=())
         yield Office(it, desk, app, url, live)
 
 

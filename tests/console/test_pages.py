@@ -195,6 +195,26 @@ async def test_a_file_edit_is_a_diff() -> None:
         assert "dryRun" in page
 
 
+async def test_secrets_are_masked_wherever_arguments_are_shown_until_somebody_asks_to_see_them() -> None:
+    secret = "hunter2-" + "canary"
+    async with office() as at:
+        await at.it.call("read", {"q": f"password={secret}"})
+        name = await at.ask("mail", {"to": "ann@example.com", "token": secret, "body": f"{secret} is no secret here"})
+        visitor = await at.visitor()
+        packet = f"/approvals/{name}"
+        for path in ("/", packet, f"/values/{name}?at=%2Ftoken", "/runs/run_1", "/runs/run_1/steps/2"):
+            page = await visitor.read(path)
+            assert f"password={secret}" not in page, path
+            assert f"token: {secret}" not in page, path
+        page = await visitor.read(packet)
+        assert "named_secret #1, 14 characters" in page
+        assert "ann@example.com" in page
+        assert "Secrets are masked" in page
+        assert "The exact JSON" not in page
+        assert page.count(secret) == (await visitor.read(f"{packet}?secrets=shown")).count(secret) - 2
+        assert secret in await visitor.read(f"/values/{name}?at=%2Ftoken&secrets=shown")
+
+
 async def test_hidden_characters_and_look_alikes_are_told_by_name() -> None:
     async with office() as at:
         await fill(at)

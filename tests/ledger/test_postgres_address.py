@@ -6,9 +6,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from gateway.app import _ledger_option, plan_of
+from gateway.app import _ledger_option
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.postgres import address
+from gateway.plan import plan_of
 from gateway.ports import LedgerUnavailable, NotOurLedger
 from gateway.settings import Settings, SettingsProblems, load_settings
 from tests.postgres_server import USER, Server

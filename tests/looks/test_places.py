@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gateway.app import plan_of
 from gateway.kernel.analysis import findings
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.outbound.looks import DatabasePlace, FolderPlace, Limits, Place, UrlPlace, misplaced, place_of
 from gateway.outbound.policy_files import PolicyProblems, load_policy
+from gateway.plan import plan_of
 from gateway.reload import Reload, first, load_from
 from gateway.runtime.policies import Policies, Trouble, condition_trouble
 from gateway.settings import SettingsProblems, load_settings

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import anyio
 
-from gateway.app import MAKE_ID
 from gateway.inbound.mcp import Relay, http_app, relay_of
 from gateway.model.policy import Policy
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.ledger import MemoryLedger
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec, StdioSpec
+from gateway.plan import MAKE_ID
 from gateway.runtime.book import Book, Options
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies

@@ -90,11 +90,14 @@ class Told:
 
 @asynccontextmanager
 async def telling(
-    *lines: Line, for_people: Callable[[str], bool] = lambda _: False, **fields: Any
+    *lines: Line,
+    for_people: Callable[[str], bool] = lambda _: False,
+    redact: Callable[[str], str] = lambda text: text,
+    **fields: Any,
 ) -> AsyncIterator[Told]:
     """A gateway that tells people by these channels."""
     async with house(**{**ASKS, **fields}) as it:
-        announcer = Announcer(it.book, lines, LINKS, lambda: 0.5, for_people)
+        announcer = Announcer(it.book, lines, LINKS, lambda: 0.5, for_people, redact)
         yield Told(it, announcer, list(lines))
 
 

@@ -9,6 +9,7 @@ from inline_snapshot import snapshot
 from gateway.model.events import NoticeSent
 from gateway.model.notice import Audience
 from gateway.outbound.notices.services import Service
+from gateway.outbound.redaction import DetectingRedactor
 from gateway.ports import Silence
 from gateway.runtime.announce import Announcer
 from gateway.runtime.book import Book
@@ -53,6 +54,17 @@ Decide: http://127.0.0.1:8321/console/approvals/ap_0\
             "undelivered": 0,
             "channels": {"ops": {"trouble": None, "failures": 0, "given_up": 0}},
         }
+
+
+async def test_what_a_message_says_is_redacted_before_it_is_cut_and_spelled_out() -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    asks = [{"name": "pay", "tools": ["pay"], "approval": {"reason": f"{'x ' * 80}password={secret}"}}]
+    async with receiving() as hook, telling(line(hook), transitions=asks, redact=DetectingRedactor().redact_text) as it:
+        await it.house.call("pay", {"amount": 7})
+        await it.tell()
+        (got,) = hook.got
+        assert secret[:10] not in got.body.decode()
+        assert "password" in got.data["text"]
 
 
 async def test_a_gateway_that_starts_tells_of_what_was_not_told_of_and_of_nothing_else() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from gateway.app import one_policy, plan_of
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import Digest, parse
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.outbound.policy_files import PolicyProblems, load_folder
 from gateway.outbound.watched import Watched
+from gateway.plan import one_policy, plan_of
 from gateway.reload import Reload, Source, first
 from gateway.runtime.policies import KEPT, DefaultVanished, Policies, PolicyMissing, condition_trouble
 from gateway.settings import load_settings

@@ -28,6 +28,7 @@ def test_the_policies_that_ship_are_these() -> None:
         "filesystem-workspace",
         "git-change",
         "kubernetes",
+        "lethal-trifecta",
         "mail-and-chat",
         "payments",
         "shell",

@@ -34,6 +34,7 @@ from gateway.model.events import (
     IntentRecorded,
     NoteRecorded,
     NoticeSent,
+    PayloadsErased,
     PhaseMoved,
     PlanInvalidated,
     PlanRecorded,
@@ -47,6 +48,7 @@ from gateway.model.record import Record
 from gateway.runtime.story import Long, Story
 
 _People: TypeAlias = ApprovalDecided | ApprovalSeen | ApprovalWithdrawn | ApprovalExpired | EscalationAcknowledged
+_Beside: TypeAlias = FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent | PayloadsErased
 
 MAX_ARGUMENTS = 80
 """Characters of a call's arguments; `show --step` has them in full."""
@@ -189,7 +191,7 @@ def _told(record: Record, payloads: Mapping[Digest, Any], attempts: dict[str, Ro
         return _answered(step, event)
     if isinstance(event, Claim):
         return _claimed(step, event, payloads, plan)
-    if isinstance(event, FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent):
+    if isinstance(event, _Beside):
         return _beside(step, event, payloads)
     match event:
         case RunOpened():
@@ -250,10 +252,8 @@ def _notified(step: int, event: NoticeSent) -> Row:
     return Row(step, "", "", "not told", results=[said], style="yellow")
 
 
-def _beside(
-    step: int, event: FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent, payloads: Mapping[Digest, Any]
-) -> Row:
-    """What the agent says of the end of its task, what is found about it, and who was told of what waits."""
+def _beside(step: int, event: _Beside, payloads: Mapping[Digest, Any]) -> Row:
+    """What the agent says of the end of its task, what is found about it, who was told of it, and what is gone."""
     match event:
         case FinishClaimed():
             told = [f"the agent says: {event.outcome}", *_words(payloads.get(event.claim), "says")]
@@ -265,6 +265,10 @@ def _beside(
             return Row(step, "", f"verifier {event.verifier}", "asked", "", event.duration_s, [found], style)
         case NoticeSent():
             return _notified(step, event)
+        case PayloadsErased():
+            by = "" if event.by is None else f" by {event.by.id}"
+            told = [f"{counted(event.count, 'payload')}{by}: {event.rule}"]
+            return Row(step, "", "", "erased", results=told, style="dim")
         case _:
             assert_never(event)
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from gateway.model.unseen import spelled_out
 
-GONE = "(erased or changed)"
+GONE = "(erased, changed or encrypted)"
 """In the place of a payload that is cited and cannot be shown."""
 
 

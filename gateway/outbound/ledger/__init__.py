@@ -4,11 +4,13 @@ machine share, or in a PostgreSQL server that gateways on many machines share.
 
 import re
 
+from gateway.outbound.ledger.guarded import GuardedLedger as GuardedLedger
 from gateway.outbound.ledger.memory import MemoryLedger as MemoryLedger
 from gateway.outbound.ledger.postgres.address import is_postgres
 from gateway.outbound.ledger.sqlite import SqliteLedger as SqliteLedger
 from gateway.outbound.ledger.sqlite import open_sqlite as open_sqlite
-from gateway.ports import Ledger
+from gateway.outbound.payload_keys import NO_KEYS, Keyring
+from gateway.ports import Ledger, Redactor
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -18,11 +20,20 @@ _SUPPORTED = (
 )
 
 
-async def open_ledger(url: str, *, make: bool = True) -> Ledger:
+async def open_ledger(
+    url: str, *, make: bool = True, keys: Keyring = NO_KEYS, redactor: Redactor | None = None
+) -> Ledger:
     """The ledger at that address, made if there is none yet. Without `make` none is made in a PostgreSQL server.
+
+    With `keys` payloads are encrypted at rest; with a redactor, they are stored without their secrets.
 
     Raises: ValueError for an address of another kind, NotOurLedger, LedgerUnavailable.
     """
+    opened = await _open(url, make=make)
+    return GuardedLedger(opened, keys, redactor) if keys.ids or redactor is not None else opened
+
+
+async def _open(url: str, *, make: bool) -> Ledger:
     if url == "memory:":
         return MemoryLedger()
     if is_postgres(url):

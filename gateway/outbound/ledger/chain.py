@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from gateway.model.at_rest import redacted_copy, sealed_by
 from gateway.model.canonical import Digest, digest_bytes
 from gateway.model.record import GENESIS, Record, decode, link
 from gateway.outbound.ledger.accounts import check_postings
-from gateway.ports import Append, Conflict, DamagedRecord, Occupied, Tracked, UnreadableRecord
+from gateway.ports import Append, Conflict, DamagedRecord, LockedPayload, Occupied, Tracked, UnreadableRecord
 
 ROOM = 65_536
 """Bytes that `touch` stores, always in the same place: more than most appends, so that these will fit as well."""
@@ -115,12 +116,17 @@ def decoded(body: bytes, stored_link: str) -> Record:
         ) from None
 
 
-def intact(body: bytes, digest: Digest, salt: bytes) -> bytes:
+def intact(body: bytes, digest: Digest, salt: bytes) -> bytes | None:
     """The stored payload, which is the one that was stored under this digest: what is sent, judged or shown is what was
-    recorded.
+    recorded. None where only a copy without its secrets is stored.
 
-    Raises: DamagedRecord.
+    Raises: DamagedRecord, LockedPayload.
     """
+    key_id = sealed_by(body)
+    if key_id is not None:
+        raise LockedPayload(digest, key_id.hex(), body)
+    if redacted_copy(body) is not None:
+        return None
     if digest_bytes(body, salt) != digest:
         raise DamagedRecord(
             f"the payload `{digest}` of the ledger was changed after it was written: restore it from a backup"

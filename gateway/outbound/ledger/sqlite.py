@@ -6,6 +6,7 @@ transaction, under SQLite's write lock: the run's version and head, the uniquene
 the limit of an account.
 """
 
+import asyncio
 import contextlib
 import json
 import sqlite3
@@ -33,7 +34,7 @@ from gateway.outbound.ledger.chain import (
     intact,
     storable,
 )
-from gateway.outbound.ledger.erasing import erase
+from gateway.outbound.ledger.erasing import erase, forget
 from gateway.outbound.ledger.faults import damaged, unavailable
 from gateway.outbound.ledger.listed import in_slices
 from gateway.outbound.ledger.schema import LAYOUT, strange
@@ -244,8 +245,13 @@ class SqliteLedger:
         return [(Digest(digest), body) for digest, body in await self._rows(_PAYLOADS, after, limit)]
 
     async def erase(self, digests: Collection[Digest], at: float) -> int:
-        """As `Ledger.erase`. The bytes are overwritten in the file, and leave its log with the next checkpoint."""
-        return await self._writer.run(partial(erase, list(digests), at))
+        """As `Ledger.erase`. The bytes are overwritten in the file, and are out of its log as well, unless somebody
+        reads just then: those leave it with the next erasure, or when the last gateway on the file ends.
+        """
+        gone = await self._writer.run(partial(erase, list(digests), at))
+        if gone:
+            await asyncio.to_thread(forget, self._path)
+        return gone
 
     async def erased(self, digests: Collection[Digest]) -> Mapping[Digest, float]:
         """As `Ledger.erased`."""

@@ -30,7 +30,7 @@ def pattern_trouble(pattern: str) -> str | None:
     try:
         compiled = re2.compile(pattern.encode(), _OPTIONS)
     except re2.error as error:
-        return f"not a pattern of RE2: {_told(error)} (it has no look-around and no back-references)"
+        return f"not a pattern of RE2: {_told(error)}"
     if compiled.search(b"") is not None:
         return "the pattern finds nothing as well (it matches the empty text)"
     return None

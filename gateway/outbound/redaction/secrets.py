@@ -40,9 +40,14 @@ SHAPES = {
 
 
 def known(text: str) -> Iterator[Span]:
-    """What the library recognizes, in characters. `text` holds no lone surrogates."""
-    for found in redact_secret.scan(text, policy=_every, limits=LIMITS):
-        yield Span(found.start, found.end, found.type)
+    """What the library recognizes, in characters; all of it, where it cannot say. `text` holds no lone surrogates."""
+    try:
+        found = redact_secret.scan(text, policy=_every, limits=LIMITS)
+    except redact_secret.SecretScanError:
+        yield Span(0, len(text), "unsearchable_text")
+        return
+    for one in found:
+        yield Span(one.start, one.end, one.type)
 
 
 def _every(_finding: object, _context: object) -> str:

@@ -67,6 +67,12 @@ class Report:
     payloads: int = 0
     erased: int = 0
     """Payloads that are cited, and recorded as erased."""
+    locked: int = 0
+    """Payloads that are encrypted with a key that is not here: whether they are what was written was not checked."""
+    lacking: set[str] = field(default_factory=set)
+    """Ids of those keys, in hex."""
+    redacted: int = 0
+    """Payloads of which only a copy without their secrets is stored; nobody can check it."""
     uncited: int = 0
     """Payloads that are stored, and cited by nothing."""
     checkpoints: int = 0
@@ -103,10 +109,22 @@ class Report:
 
     def as_json(self) -> Mapping[str, object]:
         """For machines: names as above."""
-        plain = ("origin", "records", "runs", "payloads", "erased", "uncited", "checkpoints", "sealed_up_to")
+        plain = (
+            "origin",
+            "records",
+            "runs",
+            "payloads",
+            "erased",
+            "uncited",
+            "locked",
+            "redacted",
+            "checkpoints",
+            "sealed_up_to",
+        )
         more = ("signed_up_to", "head", "judged", "not_judged", "root")
         return {
             **{name: getattr(self, name) for name in (*plain, *more)},
+            "lacking": sorted(self.lacking),
             "signers": sorted(self.signers),
             "unknown": [{"attempt": name, "since": since.isoformat()} for name, since in self.unknown],
             "broken": self.count,

@@ -20,7 +20,7 @@ from gateway.model.policy import Policy
 from gateway.model.policy.older import newer
 from gateway.model.record import SCHEMA, Record, decode, link
 from gateway.model.run import Run
-from gateway.ports import DamagedRecord, Ledger, Logged
+from gateway.ports import Ledger, Logged, UnreadableRecord
 from gateway.runtime.audit.lines import Line, Lines
 from gateway.runtime.audit.report import Cited, Report, Unreadable, Wanted
 from gateway.runtime.book import given_way, subjects, tracked_as
@@ -176,7 +176,7 @@ class Walk:
         try:
             body = await self._ledger.payload(digest)
             found = parse(body, max_depth=ANY_DEPTH) if body is not None else None
-        except (DamagedRecord, NotStrictJson):
+        except (UnreadableRecord, NotStrictJson):
             return None  # told where payloads are looked at
         return found if isinstance(found, dict) else None
 

@@ -86,7 +86,7 @@ def _said(label: str, text: str) -> Iterator[str]:
 def arguments(given: dict[str, Any] | None) -> str:
     """Each value whole, with what nobody would see spelled out."""
     if given is None:
-        return _block("(erased or changed: they cannot be shown)")
+        return _block("(erased, changed or encrypted with a key that is not here: they cannot be shown)")
     return _block(spelled_out(json.dumps(given, ensure_ascii=False, indent=2), keep="\n"))
 
 

@@ -1,5 +1,6 @@
 """What waits for a person: by consequence and age, and together what may be answered together."""
 
+import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -181,7 +182,12 @@ async def _row(site: Site, one: Waiting, order: Sequence[str], by: Reviewer) -> 
         return Row(one, ())
     try:
         run = await site.book.state_of(one.run)
-        what, whole = brief(await _arguments(site.book, run, one), order)
+        told = await _arguments(site.book, run, one)
+        if isinstance(told, Long):
+            told = told._replace(head=site.masks.redact_text(told.head))
+        else:
+            told = await asyncio.to_thread(site.masks.redact, told)
+        what, whole = brief(told, order)
         return Row(one, what, whole, _barred(one, run.approvals.get(one.name), by))
     except (CorruptLedger, UnreadableRecord):  # one damaged run hides no other
         return Row(one, *brief(None), _barred(one, None, by))

@@ -1,7 +1,9 @@
 """Pages that only look: runs, one run's timeline, the ledger, tools, policies, accounts, and how this gateway is."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -19,7 +21,7 @@ from gateway.model.outcome import TERMINAL
 from gateway.model.record import Record
 from gateway.model.review import Reviewer
 from gateway.runtime import drift, levels, listing, searching, texts
-from gateway.runtime.story import escalated, part_of, seen_by, waiting_in
+from gateway.runtime.story import Long, escalated, part_of, seen_by, waiting_in
 
 MAX_ROWS = 150
 """Steps of a timeline on one page, the last ones first asked for."""
@@ -59,6 +61,9 @@ async def run(site: Site, request: Request) -> Response:
     name, before = await _seen(site, request), request.query_params.get("before", "")
     part = await part_of(site.book, name, int(before[:9]) if before.isdecimal() else None, MAX_ROWS)
     story = part.story
+    story = replace(
+        story, payloads={cited: _masked(told, partial(site.masked, request)) for cited, told in story.payloads.items()}
+    )
     steps = await asyncio.to_thread(steps_of, story, part.steps)
     values: dict[str, Any] = {"waits": waiting_in(story.run, site.now), "steps": steps, "earlier": part.earlier}
     values |= {"before": before, "escalated": escalated(story.run)}
@@ -73,6 +78,10 @@ async def _seen(site: Site, request: Request) -> str:
     return str(name)
 
 
+def _masked(told: Any, masked: Callable[[Any], Any]) -> Any:
+    return told._replace(head=masked(told.head)) if isinstance(told, Long) else masked(told)
+
+
 async def arguments(site: Site, request: Request) -> Response:
     """All arguments of one step, in parts where they are very long."""
     name, step = await _seen(site, request), request.path_params["step"]
@@ -80,7 +89,8 @@ async def arguments(site: Site, request: Request) -> Response:
     if body is None:
         raise Missing(f"step {step} of `{name[:128]}` has no arguments that can be shown")
     back = (f"/runs/{name}#step-{step}", f"step {step} of {name}")
-    return await whole(site, request, body.decode("utf-8", "replace"), at="all arguments", back=back)
+    text = await asyncio.to_thread(site.masked, request, body.decode("utf-8", "replace"))
+    return await whole(site, request, text, at="all arguments", back=back)
 
 
 async def _cited(site: Site, run: str, step: int) -> Digest | None:

@@ -4,10 +4,11 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -56,6 +57,8 @@ class Told:
     exact_cut: Cut | None
     odd: Sequence[tuple[str, int]]
     """Characters that hide or look like others, each by its name with how often it is there."""
+    masked: bool
+    """Whether secrets in the arguments are shown as what they are, and not as they are."""
     compared: Compared | None
     """With what was asked before."""
     believed: Sequence[tuple[str, str]]
@@ -202,20 +205,23 @@ async def told_of(site: Site, request: Request, name: str) -> Told:
     one, run = await site.desk.packet(name, by), await site.desk.run_for(name, by)
     if one is None or run is None:
         raise Missing(f"no question, attempt or run `{name}` is here for you")
-    return await asyncio.to_thread(_told, one, run)  # what an agent wrote may be long, and no call shall wait for it
+    # What an agent wrote may be long, and no call shall wait for it.
+    return await asyncio.to_thread(_told, one, run, partial(site.masked, request))
 
 
-def _told(one: Packet, run: Run) -> Told:
-    text = "" if one.arguments is None else json.dumps(one.arguments, ensure_ascii=False, indent=2)
-    before = None if one.before is None else one.before.arguments
-    values, short = one.arguments, cut(text, "")
+def _told(one: Packet, run: Run, masked: Callable[[Any], Any]) -> Told:
+    earlier = None if one.before is None else one.before.arguments
+    before, values = masked([earlier, one.arguments])  # together: what is the same secret has the same number
+    text = "" if values is None else json.dumps(values, ensure_ascii=False, indent=2)
+    short = cut(text, "")
     return Told(
         packet=one,
         run=run,
         parts=() if values is None or one.tool is None else parts_of(values),
         exact=shown(short.head, strict=True),
         exact_cut=short,
-        odd=oddities(values),
+        odd=oddities(one.arguments),
+        masked=values != one.arguments or before != earlier,
         compared=None if before is None or values is None else compared(before, values),
         believed=tuple(believed(one)),
     )
@@ -260,7 +266,8 @@ async def value(site: Site, request: Request) -> Response:
     one = await site.desk.packet(name, reviewer_of(request))
     if one is None or one.arguments is None:
         raise Missing(f"no value of `{name}` can be shown")
-    text = await asyncio.to_thread(_text, pointed(one.arguments, at))
+    values = await asyncio.to_thread(site.masked, request, one.arguments)
+    text = await asyncio.to_thread(_text, pointed(values, at))
     back = (f"/{ROOMS[one.about]}/{name}", name)
     return await whole(site, request, text, at=at or "all arguments", back=back)
 

@@ -13,7 +13,7 @@ from gateway.inbound.console.pages.live import Live
 from gateway.inbound.console.pages.packets import packet, value
 from gateway.inbound.console.pages.site import Site, warm
 from gateway.inbound.console.pages.statics import static
-from gateway.ports import Upstreams
+from gateway.ports import Redactor, Upstreams
 from gateway.runtime.book import Book
 from gateway.runtime.desk import Desk
 
@@ -48,11 +48,16 @@ _ANSWERS: Sequence[tuple[str, Page]] = (
 
 
 def pages(
-    desk: Desk, book: Book, upstreams: Upstreams, ready: Callable[[], tuple[bool, Mapping[str, Any]]], live: Live
+    desk: Desk,
+    book: Book,
+    upstreams: Upstreams,
+    ready: Callable[[], tuple[bool, Mapping[str, Any]]],
+    live: Live,
+    masks: Redactor,
 ) -> Sequence[BaseRoute]:
     """All pages, for `console_app`; `ready` as `/readyz` tells it. Whoever stops the server closes `live` first."""
     warm()
-    site = Site(desk, book, upstreams, ready)
+    site = Site(desk, book, upstreams, ready, masks)
     return [
         *(_route(site, path, page, "GET") for path, page in _LOOKS),
         *(_route(site, path, page, "POST") for path, page in _ANSWERS),

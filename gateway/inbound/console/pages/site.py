@@ -21,7 +21,7 @@ from gateway.inbound.console.shown.letters import shown
 from gateway.inbound.console.visitor import csrf_of, reviewer_of
 from gateway.inbound.told.words import ago, amount, counted, cut, lasting, seconds
 from gateway.model.record import utc
-from gateway.ports import LedgerUnavailable, Upstreams
+from gateway.ports import LedgerUnavailable, Redactor, Upstreams
 from gateway.runtime.book import Book
 from gateway.runtime.desk import Desk
 from gateway.runtime.story import CorruptLedger
@@ -48,6 +48,15 @@ class Site:
     upstreams: Upstreams
     ready: Callable[[], tuple[bool, Mapping[str, Any]]]
     """As `/readyz` tells it."""
+    masks: Redactor
+    """What secrets are shown as, unless somebody asks to see them."""
+
+    def masked(self, request: Request, value: Any) -> Any:
+        """What agents wrote, with its secrets masked; as it is for whoever asked for that (`?secrets=shown`).
+
+        Personal data stays: whom a mail goes to is what a reviewer is asked about.
+        """
+        return value if request.query_params.get("secrets") == "shown" else self.masks.redact(value)
 
     @property
     def now(self) -> datetime:

@@ -1,0 +1,134 @@
+"""`counterfoil purge`: payloads of runs that are over are erased, and that they are is recorded."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, TypeAlias
+
+import typer
+from rich.text import Text
+
+from gateway.cli.durations import duration
+from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
+from gateway.cli.plain import counted, visible
+from gateway.cli.runs import AS_JSON
+from gateway.model.citation import Citation
+from gateway.outbound.citations import CitationsOnDisk
+from gateway.ports import Ledger
+from gateway.runtime.erasing import Erased, Eraser, Erasure
+
+IDLE_S = 3_600.0
+"""A run that was not ended in so many words is over once nothing was recorded in it for so long."""
+SHOWN = 20
+"""Runs that are named."""
+
+_Free: TypeAlias = Callable[[Citation], bool]
+
+
+def purge(
+    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Of this run.")] = None,
+    before: Annotated[
+        str | None,
+        typer.Option("--before", metavar="AGE|DATE", help="Recorded longer ago (`30d`), or before that day (UTC)."),
+    ] = None,
+    data_class: Annotated[
+        str | None, typer.Option("--class", metavar="CLASS", help="Of calls whose results are of this class of data.")
+    ] = None,
+    principal: Annotated[
+        str | None, typer.Option("--principal", metavar="[TENANT/]NAME", help="Of runs of this principal.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Erase nothing: say what would go.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    ledger: LedgerOption = None,
+    as_json: AS_JSON = False,
+) -> None:
+    """Erase what agents asked and servers answered, for good; what happened stays recorded, and verifies as before.
+
+    Several options narrow it together. Runs of which something is open, unknown, held, owed or waiting are left as they
+    are, and so are those that something was recorded in within the last hour and that are not ended.
+    """
+    told = {"run": run, "before": before, "class": data_class, "principal": principal}
+    if not any(told.values()):
+        fail("say what is to be erased: `--run`, `--before`, `--class` or `--principal`", code=2)
+    rule = "purge: " + ", ".join(f"{name} {value}" for name, value in told.items() if value)
+    until = _until(before)
+
+    def free_at(now: float) -> _Free:
+        return _wanted(run, until, data_class, principal, now)
+
+    if not dry_run and not yes:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            fail("nobody can be asked here: look with `--dry-run`, and say `--yes`", code=2)
+        _print(with_ledger(ledger, lambda opened: _erased(opened, rule, free_at, dry=True)), dry=True)
+        if not typer.confirm("Erase them for good?", default=False):
+            fail("nothing was erased")
+    found = with_ledger(ledger, lambda opened: _erased(opened, rule, free_at, dry=dry_run))
+    if as_json:
+        typer.echo(json.dumps({"erased": 0 if dry_run else found.payloads, **_told(found)}))
+    else:
+        _print(found, dry=dry_run)
+    raise typer.Exit(1 if found.unread else 0)
+
+
+def _until(before: str | None) -> Callable[[float], float] | None:
+    """(now) -> the time up to which payloads are meant."""
+    if before is None:
+        return None
+    try:
+        day = datetime.fromisoformat(before)
+    except ValueError:
+        age = duration(before)
+        return lambda now: now - age
+    at = (day if day.tzinfo is not None else day.replace(tzinfo=UTC)).timestamp()
+    return lambda _now: at
+
+
+def _wanted(
+    run: str | None,
+    until: Callable[[float], float] | None,
+    data_class: str | None,
+    principal: str | None,
+    now: float,
+) -> _Free:
+    tenant, slash, name = (principal or "").rpartition("/")
+
+    def free(cited: Citation) -> bool:
+        return (
+            (cited.stopped or cited.last_at <= now - IDLE_S)
+            and (run is None or cited.run == run)
+            and (until is None or cited.at < until(now))
+            and (data_class is None or cited.data_class == data_class)
+            and (principal is None or (cited.principal == name and (not slash or cited.tenant == tenant)))
+        )
+
+    return free
+
+
+async def _erased(ledger: Ledger, rule: str, free_at: Callable[[float], _Free], *, dry: bool) -> Erased:
+    written, citations = await book(ledger), CitationsOnDisk()
+    wanted = Erasure(rule, free_at(written.clock.now()), reviewer().who)
+    try:
+        return await Eraser(written, citations, wanted, lambda: asyncio.sleep(0)).run(dry=dry)
+    finally:
+        citations.close()
+
+
+def _told(found: Erased) -> dict[str, object]:
+    return {"payloads": found.payloads, "runs": found.runs, "left": found.left, "not_recorded": found.unread}
+
+
+def _print(found: Erased, *, dry: bool) -> None:
+    what = "would be erased" if dry else "erased"
+    console.print(Text(f"{counted(found.payloads, 'payload')} of {counted(len(found.runs), 'run')} {what}"))
+    for name, count in list(found.runs.items())[:SHOWN]:
+        console.print(Text(f"  {visible(name)}  {count}"))
+    if len(found.runs) > SHOWN:
+        console.print(f"  and {len(found.runs) - SHOWN} more runs")
+    if found.left:
+        more = f" and {len(found.left) - SHOWN} more" if len(found.left) > SHOWN else ""
+        names = visible(", ".join(found.left[:SHOWN]))
+        console.print(Text(f"left as they are, for something in them is not settled: {names}{more}"))
+    if found.unread:
+        console.print(f"{counted(found.unread, 'run')} could not be written to, so nothing of them was erased")

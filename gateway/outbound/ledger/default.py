@@ -1,0 +1,18 @@
+"""Where the ledger is, if nobody says."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """The ledger of this user: all windows and gateways that are told of no other share it [XDG base directories]."""
+    told = Path(environ.get("XDG_STATE_HOME", ""))
+    home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    state = told if told.is_absolute() else home / ".local" / "state"
+    return state / "counterfoil" / "ledger.db"
+
+
+def default_ledger_url(environ: Mapping[str, str] = os.environ) -> str:
+    """As `default_ledger_path`, as an address."""
+    return f"sqlite:///{default_ledger_path(environ)}"
