@@ -26,6 +26,7 @@ from gateway.model.principal import Principal
 from gateway.model.review import Reviewer
 from gateway.model.tool import InputRequired, Silence
 from gateway.outbound.ids import id_maker
+from gateway.outbound.redaction import DetectingRedactor
 from tests import world
 from tests.agents.asking import Front, Told
 from tests.console import reviewing

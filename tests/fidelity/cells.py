@@ -18,6 +18,7 @@ from gateway import app, serving
 from gateway.inbound.mcp import stdio as front
 from gateway.outbound.policy_files import load_policy
 from gateway.outbound.upstream.spec import HttpSpec, Spec, StdioSpec
+from gateway.plan import Plan
 from gateway.runtime.policies import condition_trouble
 from tests.fidelity.clients import LIMIT, Client, OverHttp, OverStdio, Reply, read
 from tests.logs import whole_lines
@@ -105,7 +106,7 @@ async def cell(kind: Kind, folder: Path) -> AsyncIterator[Cell]:
         (folder / listed.name).write_bytes(listed.read_bytes())
     async with _upstream(kind, folder) as spec:
         policy = load_policy(POLICY, condition_trouble)
-        plan = app.Plan("memory:", [spec], {policy.workflow: policy}, policy.workflow, prefix=True)
+        plan = Plan("memory:", [spec], {policy.workflow: policy}, policy.workflow, prefix=True)
         async with app.running(plan) as gateway, _client(kind, gateway) as client:
             with anyio.fail_after(BOUND_S):
                 await client.open()
