@@ -64,7 +64,7 @@ async def a_server() -> AsyncIterator[tuple[str, list[dict[str, Any]]]]:
         await runner.cleanup()
 
 
-async def called(folder: Path, telemetry: dict[str, Any], **meta: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+async def called(folder: Path, telemetry: dict[str, Any], **meta: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The answer to one call of a write, and the `_meta` that its server got."""
     async with a_server() as (url, came), receiver() as made:
         (folder / "policy.yaml").write_text(POLICY)
