@@ -213,6 +213,10 @@ class Link:
         ask = call.ask
         meta = self._hooks.sight.meta(ask.meta)
         told = {BAGGAGE: meta[BAGGAGE], **carrier} if BAGGAGE in meta else carrier
+        if (
+            carrier
+        ):  # ours; a state that the client brought for another trace means nothing in it [W3C Trace Context, 3.3]
+            meta = {key: value for key, value in meta.items() if key != "tracestate"}
         if carrier or TOKEN in meta:
             meta = {**meta, **carrier, TOKEN: call.id} if TOKEN in meta else {**meta, **carrier}
         params = agreement.params(ask.params, meta, call.caller)
