@@ -1,4 +1,4 @@
-"""Ways in which telemetry breaks its promises, seen from outside. Each that is expected to fail is not mended yet."""
+"""Ways in which telemetry once broke its promises, seen from outside."""
 
 import asyncio
 import json
@@ -18,7 +18,6 @@ from tests.cli.test_telemetry import POLICY, UTC, ended
 from tests.otlp import receiver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-broken = pytest.mark.xfail(strict=True)
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 FULL = ",".join(f"k{number:02}={'v' * 252}" for number in range(32))[:8192]
@@ -79,14 +78,12 @@ async def called(folder: Path, telemetry: dict[str, Any], **meta: Any) -> tuple[
     return answer["result"], came
 
 
-@broken
 async def test_a_call_with_a_long_trace_state_happens_as_it_does_without_telemetry(tmp_path: Path) -> None:
     result, came = await called(tmp_path, {}, traceparent=PARENT, tracestate=FULL)
     assert (result.get("structuredContent") or {}).get("outcome") is None  # `timeout_unknown`: its effect is held
     assert len(came) == 1
 
 
-@broken
 @pytest.mark.parametrize("baggage", ["user=" + "x" * 9_000, "user=é", "user=ann\r\nX-Evil: 1"])
 async def test_baggage_that_cannot_be_a_header_does_not_end_its_call(tmp_path: Path, baggage: str) -> None:
     result, came = await called(tmp_path, {"baggage": ["user"]}, baggage=baggage)
@@ -101,7 +98,6 @@ async def test_a_trace_state_of_another_trace_than_ours_is_not_passed_on(tmp_pat
     assert "tracestate" not in meta
 
 
-@broken
 async def test_what_is_seen_and_approved_at_a_terminal_is_all_told(time_server: list[str], tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY.replace('tools: ["*"] }]', 'tools: ["*"], approval: { self_review: true } }]'))

@@ -19,6 +19,9 @@ _DOUBLE, _U64, _U32 = Struct("<d"), Struct("<Q"), Struct("<I")
 MAX_MISSES = 512
 """A key with so many values that were not seen before has many, and none of them is kept."""
 
+SHORT, LONGEST = 128, 100_000
+"""Characters of a text that is kept encoded, and of one that is told."""
+
 _SHORT = [bytes([number]) for number in range(128)]
 
 
@@ -96,6 +99,8 @@ def attributes_of(attributes: Mapping[str, Any]) -> list[bytes]:
 
 
 def _kept(key: str, text: str) -> bytes:
+    if len(text) > SHORT:
+        return _pair(key, text[:LONGEST])
     known = _texts.get((key, text))
     if known is None:
         known = _pair(key, text)

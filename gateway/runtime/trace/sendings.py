@@ -17,10 +17,11 @@ from gateway.model.telemetry.names import METHODS, OTHER, Attr, Metrics
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
 from gateway.ports import Sending
 from gateway.runtime.trace.facts import Attributes
-from gateway.runtime.trace.figures import METER, instrument
+from gateway.runtime.trace.figures import instrument, label_of
 from gateway.runtime.trace.inner import failed, tracer, within
 from gateway.runtime.trace.options import Options
 from gateway.runtime.trace.propagators import propagator
+from gateway.runtime.trace.providers import METER
 from gateway.runtime.trace.requests import bounded
 
 _DURATION = instrument(METER.create_histogram, Metrics.MCP_CLIENT_OPERATION_DURATION)
@@ -82,9 +83,14 @@ class Outbound:
             case _:
                 self.error = None
         if self.error is not None:
-            failed(self._span, self.error)
+            self.fail(self.error)
         if _ATTEMPT.get() is not None and (state := _KNOWN.get(type(answer))) is not None:
             self._span.set_attribute(Attr.RECEIPT_STATE, "failed" if self.error and state == "confirmed" else state)
+
+    def fail(self, kind: str) -> None:
+        """It is an error of that kind."""
+        self.error = kind
+        failed(self._span, kind)
 
 
 def carrier() -> dict[str, str]:
@@ -108,11 +114,16 @@ def outbound(sending: Sending, options: Options) -> Iterator[Outbound]:
         told = Outbound(span, options)
         try:
             yield told
+        except BaseException:  # it was cancelled, most often because the gateway ends or its client left
+            told.fail("cancelled")
+            raise
         finally:
             if told.error is not None:
                 attributes[Attr.ERROR_TYPE] = bounded(told.error)
             if told.code is not None:
                 attributes |= dict.fromkeys(options.codes, bounded(told.code))
+            if Attr.GEN_AI_TOOL_NAME in attributes:
+                attributes[Attr.GEN_AI_TOOL_NAME] = label_of(attributes[Attr.GEN_AI_TOOL_NAME])
             _DURATION.record(perf_counter() - begun, attributes)
 
 
