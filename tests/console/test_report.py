@@ -191,7 +191,9 @@ async def test_it_is_written_to_a_file_or_printed_and_stands_alone(tmp_path: Pat
     other.write_bytes(b"SQLite format 3")
     kept = await invoke(tmp_path, "show", "last", "--html", "--out", str(other), expect=1)
     assert kept.stderr == f"counterfoil: `{other}` is there and is no page; name another file\n"
-    assert out.stat().st_mode & 0o077 == 0
+    fresh = tmp_path / "fresh.html"
+    await invoke(tmp_path, "show", "last", "--html", "--out", str(fresh))
+    assert fresh.stat().st_mode & 0o077 == 0
     nowhere = await invoke(tmp_path, "show", "last", "--html", "--out", str(tmp_path / "no" / "run.html"), expect=1)
     assert nowhere.stderr.endswith("cannot be written: no such file or directory\n")
 
