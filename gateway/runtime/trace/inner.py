@@ -12,6 +12,7 @@ from gateway.model.record import TraceContext
 from gateway.model.run import Attempt, Run
 from gateway.model.telemetry.names import Attr, Spans
 from gateway.model.tool import Answer, NotSent, Silence
+from gateway.model.trusted import trusted
 from gateway.runtime.trace.facts import question, standing_of
 from gateway.runtime.trace.providers import TRACER
 
@@ -24,6 +25,8 @@ def tracer() -> trace.Tracer:
 _TRACER = TRACER
 
 
+_context = trusted(TraceContext)
+
 _LAST: list[Any] = [None, None]
 """The span whose context was asked for last, and that."""
 
@@ -34,7 +37,7 @@ def context() -> TraceContext | None:
     if not current.is_valid:
         return None
     if _LAST[0] is not current:  # several records of one request are made in turn
-        _LAST[:] = current, TraceContext(trace_id=f"{current.trace_id:032x}", span_id=f"{current.span_id:016x}")
+        _LAST[:] = current, _context(trace_id=f"{current.trace_id:032x}", span_id=f"{current.span_id:016x}")
     found: TraceContext = _LAST[1]
     return found
 

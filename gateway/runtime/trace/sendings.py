@@ -7,6 +7,7 @@ call must not be [ibid.: mcp.client is compatible with execute_tool].
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from time import perf_counter
 from typing import NamedTuple
 
@@ -103,9 +104,10 @@ def carrier() -> dict[str, str]:
 @contextmanager
 def outbound(sending: Sending, options: Options) -> Iterator[Outbound]:
     """The CLIENT span of one request, current within the block."""
-    attributes, name = _attributes(sending), sending.method if sending.method in METHODS else OTHER
+    name, shared = _shared(sending.method, sending.target, sending.upstream, sending.version, sending.address)
+    attributes = dict(shared)
     span = tracer().start_span(
-        f"{name} {sending.target}" if sending.target else name,
+        name,
         kind=SpanKind.CLIENT,
         attributes={**attributes, Attr.JSONRPC_REQUEST_ID: str(sending.request_id), **_of_attempt()},
     )
@@ -127,22 +129,26 @@ def outbound(sending: Sending, options: Options) -> Iterator[Outbound]:
             _DURATION.record(perf_counter() - begun, attributes)
 
 
-def _attributes(sending: Sending) -> Attributes:
-    method = sending.method if sending.method in METHODS else OTHER
+@lru_cache(maxsize=1_000)
+def _shared(
+    method: str, target: str | None, upstream: str, version: str, address: tuple[str, int] | None
+) -> tuple[str, Attributes]:
+    """The span's name, and the attributes of all requests of one kind. Nobody changes them."""
+    method = method if method in METHODS else OTHER
     made: Attributes = {
         Attr.MCP_METHOD_NAME: method,
-        Attr.MCP_PROTOCOL_VERSION: sending.version,
-        Attr.UPSTREAM_NAME: sending.upstream,
-        Attr.NETWORK_TRANSPORT: "pipe" if sending.address is None else "tcp",
+        Attr.MCP_PROTOCOL_VERSION: version,
+        Attr.UPSTREAM_NAME: upstream,
+        Attr.NETWORK_TRANSPORT: "pipe" if address is None else "tcp",
     }
-    if sending.address is not None:
-        made[Attr.SERVER_ADDRESS], made[Attr.SERVER_PORT] = sending.address
+    if address is not None:
+        made[Attr.SERVER_ADDRESS], made[Attr.SERVER_PORT] = address
         made |= {Attr.NETWORK_PROTOCOL_NAME: "http", Attr.NETWORK_PROTOCOL_VERSION: "1.1"}
-    if sending.method == "tools/call" and sending.target:
-        made |= {Attr.GEN_AI_OPERATION_NAME: "execute_tool", Attr.GEN_AI_TOOL_NAME: sending.target}
-    elif sending.target:
-        made[Attr.GEN_AI_PROMPT_NAME] = sending.target
-    return made
+    if method == "tools/call" and target:
+        made |= {Attr.GEN_AI_OPERATION_NAME: "execute_tool", Attr.GEN_AI_TOOL_NAME: target}
+    elif target:
+        made[Attr.GEN_AI_PROMPT_NAME] = target
+    return f"{method} {target}" if target else method, made
 
 
 def _of_attempt() -> Attributes:
