@@ -75,6 +75,9 @@ def observing(telemetry: trace.Telemetry) -> Observe:
             except Fault as fault:
                 told.refused(fault.error.get("code"), str(fault.error.get("message") or ""))
                 raise
+            except asyncio.CancelledError:
+                told.fail("cancelled")
+                raise
             except Exception as error:
                 told.fail(type(error).__name__)
                 raise

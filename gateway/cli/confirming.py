@@ -7,7 +7,7 @@ from typing import NoReturn, TypedDict
 
 import typer
 
-from gateway.cli.ledgers import book, console, fail, reviewer, with_ledger
+from gateway.cli.ledgers import console, fail, reviewer, speaking, with_ledger
 from gateway.cli.packets import print_one
 from gateway.inbound.told.reach import TOO_LONG, is_beyond_one, reach_asked
 from gateway.kernel.reduce import CorruptLedger
@@ -37,8 +37,9 @@ def confirmed(
     _check(names, reach, asks=asks, action=action)
 
     async def work(ledger: Ledger) -> list[Packet | str]:
-        desk, by = Desk(await book(ledger)), reviewer()
-        return [await _shown(desk, by, name, looks=_at_terminal()) for name in names]
+        async with speaking(ledger) as written:
+            desk, by = Desk(written), reviewer()
+            return [await _shown(desk, by, name, looks=_at_terminal()) for name in names]
 
     agreed: dict[str, Packet] = {}
     for name, one in zip(names, with_ledger(url, work), strict=True):

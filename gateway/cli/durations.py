@@ -20,6 +20,9 @@ def duration(text: str) -> float:
     return float(found[1]) * UNITS[found[2]]
 
 
+EPOCH, NEVER = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+
+
 def moment(text: str) -> datetime:
     """A time: so long ago (`7d`), or a date or time as ISO 8601 has it, in UTC where it names no offset."""
     with suppress(typer.BadParameter):
@@ -28,4 +31,7 @@ def moment(text: str) -> datetime:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
         raise typer.BadParameter(f"`{text}` is no time: `7d`, `2026-11-30` or `2026-11-30T12:00` is wanted") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    told = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    if not EPOCH <= told <= NEVER:
+        raise typer.BadParameter(f"`{text}` is no time of a ledger: from {EPOCH:%Y} to {NEVER:%Y}")
+    return told

@@ -96,10 +96,17 @@ async def book(ledger: Ledger) -> Book:
     return Book(ledger, Policies(ledger, {}, ""), await clock_of(ledger, SystemClock()), options)
 
 
+_telling: list[otel.Running | None] = []
+"""Of this command, once it said something: a process has one set of exporters."""
+
+
 @asynccontextmanager
 async def speaking(ledger: Ledger) -> AsyncIterator[Book]:
     """As `book`, for a command that says something: telemetry hears of it, as it does from a gateway."""
-    written, telling = await book(ledger), otel.start()
+    written = await book(ledger)
+    if not _telling:
+        _telling.append(otel.start())
+    telling = _telling[0]
     if telling is None:
         yield written
         return
@@ -107,7 +114,7 @@ async def speaking(ledger: Ledger) -> AsyncIterator[Book]:
     try:
         yield written
     finally:
-        await telling.stop()
+        await telling.flush()
 
 
 def reviewer(roles: Sequence[str] = ()) -> Reviewer:

@@ -13,6 +13,8 @@ from gateway.runtime.costs import Wanted, costs_of
 from gateway.runtime.story import part_of, waiting_in
 from gateway.runtime.texts import text_of
 
+DOCTYPE = b"<!doctype html>"
+
 ALL = 1_000_000_000
 """Steps: more than any run has."""
 
@@ -44,13 +46,25 @@ async def page_of(ledger: Ledger, run_id: str, url: str | None) -> str | None:
 
 
 def write(page: str, out: Path | None) -> None:
-    """The page in that file, over one that is there; on standard output where none is named."""
+    """The page in that file, over a page that is there; on standard output where none is named.
+
+    Only whoever made it can read it, as with the ledger: it has every argument.
+    """
     if out is None:
         typer.echo(page, nl=False)
         return
     try:
+        if out.is_file() and not _is_page(out):
+            fail(f"`{out}` is there and is no page; name another file")
+        out.touch(0o600)
         out.write_text(page, encoding="utf-8")
     except OSError as error:
         fail(f"`{out}` cannot be written: {(error.strerror or 'the system refuses').lower()}")
     steps = counted(page.count('<li class="step'), "step")
     typer.echo(f"counterfoil: `{out}` has {steps}, {size(len(page.encode()))}", err=True)
+
+
+def _is_page(file: Path) -> bool:
+    with file.open("rb") as opened:
+        head = opened.read(len(DOCTYPE))
+    return not head or head.lower() == DOCTYPE

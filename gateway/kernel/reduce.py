@@ -200,7 +200,8 @@ def _intended(run: Run, record: Record, event: IntentRecorded) -> Run:
     if run.attempts.get(event.attempt) is not None:
         raise CorruptLedger(f"attempt `{event.attempt}` was intended twice")
     told = event.compensates is not None  # nobody asked for it: it is told with what it undoes
-    attempt = Attempt(id=event.attempt, seq=record.seq, at=record.at, intent=Intent.of(event), delivered=told)
+    intent = Intent.of(event)
+    attempt = Attempt(event.attempt, record.seq, record.at, intent, delivered=told, made_in=record.trace)
     equal = attempt.intent.equals_key
     count = run.equals.get(equal, ("", 0))[1]
     writes = event.effect is not Effect.READ

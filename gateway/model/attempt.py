@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from gateway.model.canonical import Digest
 from gateway.model.events import Charge, Effect, IntentRecorded, Reservation, Undo
 from gateway.model.proposal import Key, KeySource
+from gateway.model.record import TraceContext
 
 
 class AttemptState(StrEnum):
@@ -153,6 +154,8 @@ class Attempt(NamedTuple):
     """As `settles_at`, where that is later than its intent says."""
     queried: tuple[str, str] | None = None
     """While unknown: what the upstream last said when it was asked whether it happened, and in one sentence."""
+    made_in: TraceContext | None = None
+    """The span of the request that it was intended for."""
 
     @property
     def moves(self) -> bool:

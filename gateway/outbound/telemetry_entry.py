@@ -35,7 +35,7 @@ class TelemetryEntry(FilePart):
     remote_context: Literal["parent", "link", "ignore"] = "parent"
     baggage: tuple[Token, ...] = ()
     content: Literal["none", "spans", "events", "both"] | None = None
-    content_bytes: int = Field(default=8_192, ge=64, le=1_048_576)
+    content_bytes: int = Field(default=8_192, ge=64, le=65_536)
     prometheus: bool = False
 
     def settings(self) -> TelemetrySettings:

@@ -4,9 +4,11 @@ Within the process the steps of one run are decided one after another, against s
 appends still queued; across processes the version and head of the run are the lock.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from gateway.kernel import claims
@@ -22,7 +24,7 @@ from gateway.kernel.verify import lose
 from gateway.model.account import Posting
 from gateway.model.canonical import Digest
 from gateway.model.events import Effect, Event, EvidenceRecorded, IntentRecorded, RunMigrated
-from gateway.model.record import SCHEMA, Record, encode, utc
+from gateway.model.record import SCHEMA, Record, utc
 from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState, Tracked, joined
 from gateway.model.trusted import trusted
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable, Occupied
@@ -98,6 +100,7 @@ class Book:
         """Told of each step once it is durable, with the run after it. Returns at once."""
         self.telemetry: trace.Telemetry | None = None
         """Told of each record once it is durable; None where nobody listens."""
+        self._doubts = trace.Doubts()
 
     async def state_of(self, run_id: str) -> Run:
         """The run as of its last event, this process's queued ones included."""
@@ -175,20 +178,30 @@ class Book:
                     [*moved.records, *records],
                     {**payloads, rules.digest: self.policies.texts[rules.digest]},
                 )
+            append = Append(run_id, expected, records, cited, track, untrack, postings, unhurried)
             try:
-                await self._append(Append(run_id, expected, records, cited, track, untrack, postings, unhurried))
+                await self._append(append)
             except Conflict:
                 self._heads.drop(run_id, head)
-            except BaseException:
+            except BaseException as error:
                 self._heads.drop(run_id, head)
+                self._doubt(error, append, after, rules)
                 raise
             else:
                 self._heads.appended(after)
-                if self.telemetry is not None:
-                    self.telemetry.recorded(records, after, rules, cited)
+                self._tell(append, after, rules)
                 self.heard(after, events)
                 return events, after, rules
         raise LedgerUnavailable(f"run `{run_id}` changed under our hands {ROUNDS} times")
+
+    def _tell(self, append: Append, after: Run, rules: Rules) -> None:
+        if self.telemetry is not None:
+            self.telemetry.recorded(append.records, after, rules, append.payloads)
+
+    def _doubt(self, error: BaseException, append: Append, after: Run, rules: Rules) -> None:
+        """It may be in the ledger all the same, and is told then."""
+        if self.telemetry is not None and isinstance(error, LedgerUnavailable | asyncio.CancelledError):
+            self._doubts.add(self.ledger, append, partial(self._tell, append, after, rules))
 
     def _now(self, run: Run) -> datetime:
         """The time of the next step: never before the run's last one, by whichever gateway's clock that was."""
@@ -281,8 +294,7 @@ class Book:
     async def _stored(self, append: Append) -> bool:
         """Whether the records are in the ledger; False as well where it cannot say."""
         try:
-            stored = await self.ledger.read(append.run, append.expected[0], limit=len(append.records))
-            if [body for _, body in stored] != [encode(one) for one in append.records]:
+            if not await trace.is_stored(self.ledger, append):
                 return False
             # It can be read, and perhaps only here: a server may show what its standby does not have yet. What is
             # written after it and is durable has it before itself.

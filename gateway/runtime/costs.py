@@ -128,7 +128,8 @@ async def _runs(ledger: Ledger, wanted: Wanted) -> AsyncIterator[str]:
             yield record.run
     else:
         told: set[str] = set()
-        async for record in newest(ledger, SPENDING):
+        kinds = SPENDING if wanted.until is None else (*SPENDING, "intent.recorded")  # its end may lie behind `until`
+        async for record in newest(ledger, kinds):
             if record.at < wanted.since - AMISS:
                 break
             if record.run not in told and wanted.inside(record.at):

@@ -162,9 +162,12 @@ class Engine:
         flight = Flight(proposal.run, proposal.principal, caller.withdrawal)
         flight.ended = self.carrier.spawn(self._call(proposal, caller, flight))
         try:
-            return await self._patiently(flight, caller, self._patience_s(caller))
+            shown = await self._patiently(flight, caller, self._patience_s(caller))
         except LedgerUnavailable as error:  # only where it stands could not be read: it was sent, and goes on
-            return self._unknown(flight.attempt, str(error))
+            shown = self._unknown(flight.attempt, str(error))
+        if not flight.ended.done():
+            trace.told(shown, None)
+        return shown
 
     def _patience_s(self, caller: Caller) -> float:
         return self._options.patience_of(str(caller.party.client.get("name")))
@@ -348,7 +351,7 @@ class Engine:
         if attempt_id not in run.attempts:
             run = await self._book.fresh_state_of(run_of(attempt_id))
             rules = await self._policies.of(run.policy)
-        trace.again(await trace.recorded_in(self._ledger, run.id, run.attempts[attempt_id].seq))
+        trace.again(run.attempts[attempt_id].made_in)
         return await self._show(run, rules, run.attempts[attempt_id], replayed=True)
 
     async def ended(self, attempt_id: str, principal: Principal, answer: Answer) -> Shown:

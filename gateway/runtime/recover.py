@@ -9,7 +9,6 @@ What nobody can say stays unknown, and a person is asked.
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -185,7 +184,7 @@ class Recovery:
         """Its verifier is asked again, if this gateway can: else another one serves what it has to be judged by."""
         if not await self._carrier.can_verify(seen.run, seen.attempt) or await self._carrier.claim(seen) is None:
             return False
-        with self._carrier.working_on(seen.attempt), await self._traced(run, attempt):
+        with self._carrier.working_on(seen.attempt), trace.settling(run, attempt):
             return (await self._carrier.verify_again(seen.run, seen.attempt)).attempts[seen.attempt].settled
 
     async def _give_up(self, seen: Tracked, run: Run, attempt: Attempt) -> bool:
@@ -194,13 +193,9 @@ class Recovery:
         waits = attempt.state is AttemptState.SUSPENDED and until is not None and until.timestamp() > self._clock.now()
         if attempt.settled or waits or await self._carrier.claim(seen) is None:
             return False
-        with await self._traced(run, attempt):
+        with trace.settling(run, attempt):
             _ = await self._book.lose(run.id, attempt.id, "its gateway went away before an answer was recorded")
         return True
-
-    async def _traced(self, run: Run, attempt: Attempt) -> AbstractContextManager[None]:
-        """The span of what is done for it."""
-        return trace.settling(run, attempt, await trace.recorded_in(self._book.ledger, run.id, attempt.seq))
 
     # --- what is unknown --------------------------------------------------------------------------------------------
 
@@ -223,7 +218,7 @@ class Recovery:
             return False
         if await self._carrier.claim(seen) is None:
             return False
-        with self._carrier.working_on(attempt.id), await self._traced(run, attempt):
+        with self._carrier.working_on(attempt.id), trace.settling(run, attempt):
             arguments = parse(body)
             if query is not None and await self._ask(query, run, attempt, arguments, rules, settled=settled):
                 return True

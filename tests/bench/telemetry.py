@@ -72,8 +72,8 @@ def by_the_sdk() -> None:
         provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter(), max_queue_size=16_384))
         _logs.set_logger_provider(provider)
 
-    setattr(Running, "spans", spans)  # noqa: B010 - of this process alone; a method is not assigned
-    setattr(Running, "logs", logs)  # noqa: B010
+    setattr(Running, "_spans", spans)  # noqa: B010 - of this process alone; a method is not assigned
+    setattr(Running, "_logs", logs)  # noqa: B010
     command()
 
 

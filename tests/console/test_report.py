@@ -174,7 +174,7 @@ async def test_it_is_written_to_a_file_or_printed_and_stands_alone(tmp_path: Pat
         await lived(it)
     await ledger.close()
     out = tmp_path / "run.html"
-    out.write_text("older")
+    out.write_text("<!doctype html>older")
     said = await invoke(tmp_path, "show", "run_r", "--html", "--out", str(out))
     assert re.fullmatch(rf"counterfoil: `{out}` has \d+ steps, \d+\.\d kB\n", said.stderr)
     assert out.read_text().startswith("<!doctype html>")
@@ -187,6 +187,13 @@ async def test_it_is_written_to_a_file_or_printed_and_stands_alone(tmp_path: Pat
         assert refused.stderr == f"counterfoil: {message}\n"
     missing = await invoke(tmp_path, "show", "run_no", "--html", expect=1)
     assert missing.stderr == "counterfoil: no run `run_no` is in this ledger; `counterfoil runs` lists them\n"
+    other = tmp_path / "other.db"
+    other.write_bytes(b"SQLite format 3")
+    kept = await invoke(tmp_path, "show", "last", "--html", "--out", str(other), expect=1)
+    assert kept.stderr == f"counterfoil: `{other}` is there and is no page; name another file\n"
+    fresh = tmp_path / "fresh.html"
+    await invoke(tmp_path, "show", "last", "--html", "--out", str(fresh))
+    assert fresh.stat().st_mode & 0o077 == 0
     nowhere = await invoke(tmp_path, "show", "last", "--html", "--out", str(tmp_path / "no" / "run.html"), expect=1)
     assert nowhere.stderr.endswith("cannot be written: no such file or directory\n")
 

@@ -3,9 +3,10 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import monotonic, sleep
 from typing import Generic, TypeVar
 
-from gateway.outbound.otel.switches import Bounds
+from gateway.outbound.otel.switches import MAX_BYTES, Bounds
 
 T = TypeVar("T")
 
@@ -13,15 +14,20 @@ T = TypeVar("T")
 class Batches(Generic[T]):
     """Sends what is put, in batches, in order."""
 
-    def __init__(self, what: str, bounds: Bounds, send: Callable[[Sequence[T]], bool]) -> None:
-        """`send` says whether the backend has them; it may block, and is called by one thread alone."""
+    def __init__(
+        self, what: str, bounds: Bounds, send: Callable[[Sequence[T]], bool], size: Callable[[T], int] = lambda _: 1
+    ) -> None:
+        """`send` says whether the backend has them; it may block, and is called by one thread. `size`: in bytes."""
         self.what = what
         """In the plural, for messages."""
         self.dropped = 0
         """What found no room, or was not taken by the backend."""
         self._bounds = bounds
         self._send = send
+        self._size = size
         self._waiting: deque[T] = deque()
+        self._came = self._went = 0
+        """Bytes that were put, and that were taken out again: each is counted by one thread."""
         self._sending = 0
         self._due = threading.Event()
         self._closing = False
@@ -31,9 +37,12 @@ class Batches(Generic[T]):
 
     def put(self, item: T) -> None:
         """It is sent, or counted as dropped."""
-        if len(self._waiting) >= self._bounds.queue:
+        size = self._size(item)
+        too_many = len(self._waiting) >= self._bounds.queue or self._came - self._went + size > MAX_BYTES
+        if too_many or self._closing:
             self.dropped += 1
             return
+        self._came += size
         self._waiting.append(item)
         if len(self._waiting) >= self._bounds.batch and not self._due.is_set():
             self._due.set()
@@ -42,6 +51,13 @@ class Batches(Generic[T]):
         """What waits is sent now, and nothing more is taken. Does not wait."""
         self._closing = True
         self._due.set()
+
+    def flush(self, timeout_s: float) -> None:
+        """What waits is sent, or the time is up."""
+        until = monotonic() + timeout_s
+        while self.left and monotonic() < until:
+            self._due.set()
+            sleep(0.01)
 
     def ended(self, timeout_s: float) -> bool:
         """Whether all is sent or dropped, after that long at most."""
@@ -64,6 +80,7 @@ class Batches(Generic[T]):
     def _hand_on(self) -> None:
         batch = [self._waiting.popleft() for _ in range(min(self._bounds.batch, len(self._waiting)))]
         self._sending = len(batch)
+        self._went += sum(map(self._size, batch))
         try:
             taken = self._send(batch)
         except Exception:  # noqa: BLE001 - whatever an exporter meets with: the exporters log what they failed by

@@ -19,6 +19,9 @@ _DOUBLE, _U64, _U32 = Struct("<d"), Struct("<Q"), Struct("<I")
 MAX_MISSES = 512
 """A key with so many values that were not seen before has many, and none of them is kept."""
 
+SHORT, LONGEST = 128, 100_000
+"""Characters of a text that is kept encoded, and of one that is told."""
+
 _SHORT = [bytes([number]) for number in range(128)]
 
 
@@ -80,7 +83,7 @@ class Field:
 
 # --- attributes: KeyValue and AnyValue, common/v1/common.proto --------------------------------------------------------
 
-_KEY, _VALUE = Field(1), Field(2)
+_KEY, _VALUE = Field(1), _tag(2, _BYTES)
 _STRING, _BOOL, _INT, _FLOAT = _tag(1, _BYTES), _tag(2, _VARINT), _tag(3, _VARINT), _tag(4, _FIXED64)
 _ARRAY = _tag(5, _BYTES)
 _ITEM = Field(1)
@@ -92,24 +95,32 @@ _misses: Counter[str] = Counter()
 
 def attributes_of(attributes: Mapping[str, Any]) -> list[bytes]:
     """`KeyValue` messages behind their lengths; the values are of `Value`."""
-    return [_kept(key, value) if type(value) is str else _pair(key, value) for key, value in attributes.items()]
+    made: list[bytes] = []
+    for pair in attributes.items():
+        if type(pair[1]) is not str:
+            made.append(_pair(pair[0], _any(pair[1])))
+            continue
+        made.append(_texts.get(pair) or _text(pair))
+    return made
 
 
-def _kept(key: str, text: str) -> bytes:
-    known = _texts.get((key, text))
-    if known is None:
-        known = _pair(key, text)
-        if _misses[key] < MAX_MISSES:
-            _misses[key] += 1
-            _texts[key, text] = known
-    return known
+def _text(pair: tuple[str, str]) -> bytes:
+    """A pair that was not kept; it is from now on, if its values seem to be few."""
+    key, text = pair
+    body = text[:LONGEST].encode("utf-8", "replace")
+    made = _pair(key, _STRING + varint(len(body)) + body)
+    if _misses[key] < MAX_MISSES and len(text) <= SHORT:
+        _misses[key] += 1
+        _texts[pair] = made
+    return made
 
 
-def _pair(key: str, value: Any) -> bytes:
+def _pair(key: str, value: bytes) -> bytes:
     head: bytes | None = _keys.get(key)
     if head is None:
-        head = _keys[key] = _KEY.text(key)
-    return sized(head + _VALUE.body(_any(value)))
+        head = _keys[key] = _KEY.text(key) + _VALUE
+    made = head + varint(len(value)) + value
+    return varint(len(made)) + made
 
 
 def _any(value: Any) -> bytes:

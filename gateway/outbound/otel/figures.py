@@ -1,16 +1,21 @@
 """Metrics by the SDK of OpenTelemetry: sent over OTLP, or scraped by Prometheus, or both."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import (
+    MetricExporter,
+    MetricExportResult,
+    MetricReader,
+    PeriodicExportingMetricReader,
+)
 from opentelemetry.sdk.resources import Resource
 
 from gateway.model.telemetry.names import SCHEMA_URL, SCOPE, Attr, Metrics
 from gateway.outbound.otel.encoding import Value
-from gateway.outbound.otel.switches import protocol
+from gateway.outbound.otel.switches import compression, protocol
 
 Scrape = Callable[[], tuple[bytes, str]]
 """All figures in Prometheus' text format, and its media type."""
@@ -22,6 +27,8 @@ class Figures(NamedTuple):
     shutdown: Callable[[], None]
     """The last figures are sent. May block."""
     scrape: Scrape | None
+    unsent: Callable[[], int]
+    """How often they were not taken."""
 
 
 def keep(wanted: frozenset[str], resource: Mapping[str, Value], dropped: Callable[[], Mapping[str, int]]) -> Figures:
@@ -32,9 +39,10 @@ def keep(wanted: frozenset[str], resource: Mapping[str, Value], dropped: Callabl
             yield metrics.Observation(count, {Attr.TELEMETRY_SIGNAL: signal})
 
     readers: list[MetricReader] = []
+    unsent = _Unsent()
     scrape: Scrape | None = None
     if "otlp" in wanted:
-        readers.append(PeriodicExportingMetricReader(_exporter()))
+        readers.append(PeriodicExportingMetricReader(_exporter(unsent)))
     if "prometheus" in wanted:
         reader, scrape = _scraped()
         readers.append(reader)
@@ -44,21 +52,43 @@ def keep(wanted: frozenset[str], resource: Mapping[str, Value], dropped: Callabl
     provider.get_meter(SCOPE, schema_url=SCHEMA_URL).create_observable_counter(
         lost.name, [told], lost.unit, lost.description
     )
-    return Figures(provider.shutdown, scrape)
+    return Figures(provider.shutdown, scrape, lambda: unsent.times)
 
 
-def _exporter() -> MetricExporter:
+class _Unsent:
+    """How often an export came to nothing."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def noted(self, result: MetricExportResult) -> MetricExportResult:
+        """The same result."""
+        self.times += result is not MetricExportResult.SUCCESS
+        return result
+
+
+def _exporter(unsent: _Unsent) -> MetricExporter:
     if protocol("metrics") == "grpc":
-        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415 - grpc takes a while
+        from grpc import Compression  # noqa: PLC0415 - grpc takes a while
+        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415
             OTLPMetricExporter as GrpcExporter,
         )
 
-        return GrpcExporter()
+        class OverGrpc(GrpcExporter):
+            def export(self, *args: Any, **more: Any) -> MetricExportResult:
+                return unsent.noted(super().export(*args, **more))
+
+        gzip = compression("metrics") == "gzip"
+        return OverGrpc(compression=Compression.Gzip if gzip else Compression.NoCompression)
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415 - only where it is wanted
         OTLPMetricExporter as HttpExporter,
     )
 
-    return HttpExporter()
+    class OverHttp(HttpExporter):
+        def export(self, *args: Any, **more: Any) -> MetricExportResult:
+            return unsent.noted(super().export(*args, **more))
+
+    return OverHttp()
 
 
 def _scraped() -> tuple[MetricReader, Scrape]:

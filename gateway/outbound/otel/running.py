@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
 from gateway.outbound.otel.batches import Batches
+from gateway.outbound.otel.hush import hush
 from gateway.outbound.otel.switches import SIGNALS, Signal, bounds, exporters
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ _LOG = logging.getLogger("counterfoil.otel")
 
 FLUSH_S = 2.5
 """For all signals together, within the 5 s that a stopping gateway has; a hung endpoint would take the SDK 20 s."""
-
-QUIET_S = 600.0
-"""What an exporter has said is not said again for so long, however often it happens."""
 
 _RECORDS = {"traces": "spans", "logs": "log events"}
 
@@ -44,18 +42,18 @@ class Running:
         """End what is still being sent, by signal; may block."""
         self._shut: list[Callable[[], None]] = []
         """Wake exporters that wait to try again."""
+        self._unsent: Callable[[], int] = lambda: 0
+        """How often figures were not taken."""
 
-    def spans(self, resource: "Mapping[str, Value]") -> None:
-        """Spans go out from now on."""
+    def _spans(self, resource: "Mapping[str, Value]") -> None:
         from opentelemetry import trace  # noqa: PLC0415 - the SDK costs 0.3 s to import, and most gateways export nothing
 
         from gateway.outbound.otel.spans import LeanTracerProvider  # noqa: PLC0415
 
-        batches = self._sent("traces", resource)
-        trace.set_tracer_provider(LeanTracerProvider(lambda scope, one: batches.put((scope, one)), _sampler()))
+        sampler, batches = _sampler(), self._sent("traces", resource)
+        trace.set_tracer_provider(LeanTracerProvider(lambda scope, one: batches.put((scope, one)), sampler))
 
-    def logs(self, resource: "Mapping[str, Value]") -> None:
-        """Log events go out from now on."""
+    def _logs(self, resource: "Mapping[str, Value]") -> None:
         from opentelemetry import _logs  # noqa: PLC0415 - as above
 
         from gateway.outbound.otel.logs import LeanLoggerProvider  # noqa: PLC0415
@@ -63,22 +61,45 @@ class Running:
         batches = self._sent("logs", resource)
         _logs.set_logger_provider(LeanLoggerProvider(lambda scope, one: batches.put((scope, one))))
 
-    def metrics(self, wanted: frozenset[str], resource: "Mapping[str, Value]") -> None:
-        """Metrics go to these exporters from now on."""
+    def _metrics(self, wanted: frozenset[str], resource: "Mapping[str, Value]") -> None:
         from gateway.outbound.otel.figures import keep  # noqa: PLC0415 - as above
 
-        figures = keep(wanted, resource, lambda: {signal: one.dropped for signal, one in self._batches.items()})
-        self.scrape = figures.scrape
+        figures = keep(wanted, resource, self._dropped)
+        self.scrape, self._unsent = figures.scrape, figures.unsent
         self._ends.append(figures.shutdown)
+
+    def begin(self, signal: Signal, wanted: frozenset[str], resource: "Mapping[str, Value]") -> None:
+        """That signal goes to these exporters from now on; where none can be made, that is said, and it does not.
+
+        A variable that an exporter cannot read must not keep a gateway from its work.
+        """
+        try:
+            if signal == "metrics":
+                self._metrics(wanted, resource)
+            elif signal == "traces":
+                self._spans(resource)
+            else:
+                self._logs(resource)
+        except Exception as error:  # noqa: BLE001 - whatever the SDK finds wrong with its environment
+            self.signals -= {signal}
+            _LOG.warning("no %s are told: %s (see the variables OTEL_EXPORTER_OTLP_*)", signal, error)
+
+    def _dropped(self) -> Mapping[str, int]:
+        return {"metrics": self._unsent(), **{signal: one.dropped for signal, one in self._batches.items()}}
 
     def _sent(self, signal: Literal["traces", "logs"], resource: "Mapping[str, Value]") -> "Batches[Said]":
         from gateway.outbound.otel.senders import sender  # noqa: PLC0415 - as above
 
         exporter, export = sender(signal, resource)
-        batches = Batches(_RECORDS[signal], bounds(signal), export)
+        batches: Batches[Said] = Batches(_RECORDS[signal], bounds(signal), export, lambda said: len(said[1]))
         self._batches[signal] = batches
         self._shut.append(exporter.shutdown)
         return batches
+
+    async def flush(self) -> None:
+        """What waits is sent, or `FLUSH_S` has passed; more may come."""
+        for batches in self._batches.values():
+            await asyncio.to_thread(batches.flush, FLUSH_S / len(self._batches))
 
     async def stop(self) -> None:
         """What waits is sent or given up within `FLUSH_S`; what was dropped is said."""
@@ -100,6 +121,8 @@ class Running:
                 threading.Thread(target=shut, daemon=True).start()
         if any(one.is_alive() for one in ends):
             lost["the last figures"] = 0
+        elif self._unsent():
+            lost["reports of figures"] = self._unsent()
         if lost:
             what = ", ".join(f"{count} {name}" if count else name for name, count in lost.items())
             _LOG.warning("telemetry that its backend did not take, and which is dropped: %s", what)
@@ -115,14 +138,10 @@ def start(*, prometheus: bool = False) -> Running | None:
         wanted["metrics"] |= {"prometheus"}
     if not any(wanted.values()):
         return None
-    _hush()
+    hush()
     running, resource = Running(frozenset(signal for signal in SIGNALS if wanted[signal])), _resource()
-    if wanted["traces"]:
-        running.spans(resource)
-    if wanted["logs"]:
-        running.logs(resource)
-    if wanted["metrics"]:
-        running.metrics(wanted["metrics"], resource)
+    for signal in [one for one in SIGNALS if one in running.signals]:
+        running.begin(signal, wanted[signal], resource)
     return running
 
 
@@ -167,31 +186,3 @@ def _ratio() -> float:
         return ratio
     _LOG.warning("OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1, not `%s`: 1 it is", told[:64])
     return 1.0
-
-
-class _Once(logging.Filter):
-    """Lets a message through once in `QUIET_S`: a backend that is down is so for every batch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        now, what = time.monotonic(), f"{record.name}:{record.msg}"
-        if now - self._said.get(what, -QUIET_S) < QUIET_S:
-            return False
-        self._said[what] = now
-        return True
-
-
-def _hush() -> None:
-    """Exporters say the same for each batch; a logger's filter is asked only for its own records."""
-    once = _Once()
-    for name in (
-        "opentelemetry.exporter.otlp.proto.http.trace_exporter",
-        "opentelemetry.exporter.otlp.proto.http._log_exporter",
-        "opentelemetry.exporter.otlp.proto.http.metric_exporter",
-        "opentelemetry.exporter.otlp.proto.grpc.exporter",
-        "opentelemetry.sdk.metrics._internal.export",
-    ):
-        logging.getLogger(name).addFilter(once)

@@ -5,6 +5,7 @@ encode what the SDK's own spans are, is left out. For that each is told here whe
 another release of them has `tests/cli/test_telemetry.py` to say whether that is still there.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -15,7 +16,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from gateway.outbound.otel.encoding import Value, request_of, resource_of, scoped
 from gateway.outbound.otel.spans import Scope
-from gateway.outbound.otel.switches import protocol
+from gateway.outbound.otel.switches import compression, protocol
+
+_LOG = logging.getLogger("counterfoil.otel")
 
 Said = tuple[Scope, bytes]
 """A span or a log record, encoded, and who made it."""
@@ -56,17 +59,26 @@ def _http(signal: Literal["traces", "logs"], encode: Callable[[Sequence[Said]], 
 
     class Spans(OTLPSpanExporter):
         def export(self, batch: Any) -> Any:
-            return self._client.export(encode(batch)).success
+            return _taken(self._client.export(encode(batch)))
 
     class Logs(OTLPLogExporter):
         def export(self, batch: Any) -> Any:
-            return self._client.export(encode(batch)).success
+            return _taken(self._client.export(encode(batch)))
 
     return Spans() if signal == "traces" else Logs()
 
 
+def _taken(answer: Any) -> bool:
+    """The SDK counts a redirection as success; whoever answers so, as the page of a login, has taken nothing."""
+    if answer.success and (answer.status_code or 200) >= 300:  # noqa: PLR2004
+        _LOG.warning("the telemetry backend answers with HTTP %d and takes nothing", answer.status_code)
+        return False
+    return bool(answer.success)
+
+
 def _grpc(signal: Literal["traces", "logs"], encode: Callable[[Sequence[Said]], bytes]) -> Any:
-    from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter  # noqa: PLC0415 - as above
+    from grpc import Compression  # noqa: PLC0415 - as above
+    from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter  # noqa: PLC0415
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
     from opentelemetry.sdk._logs.export import LogRecordExportResult  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415
@@ -85,4 +97,6 @@ def _grpc(signal: Literal["traces", "logs"], encode: Callable[[Sequence[Said]], 
         def export(self, batch: Any) -> Any:
             return super().export(batch) is LogRecordExportResult.SUCCESS
 
-    return Spans() if signal == "traces" else Logs()
+    told = compression(signal)
+    made = Compression.Gzip if told == "gzip" else Compression.NoCompression
+    return Spans(compression=made) if signal == "traces" else Logs(compression=made)

@@ -5,8 +5,9 @@ written and ended by one task of one event loop, with attributes from a registry
 carries them, is the SDK's: samplers and exporters.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from random import SystemRandom
+from random import Random
 from time import time_ns
 from typing import Any, NamedTuple
 
@@ -32,7 +33,8 @@ from opentelemetry.trace import (
 from gateway.model.telemetry.names import SCOPE
 from gateway.outbound.otel.encoding import Field, Value, attributes_of, sized
 
-_RANDOM = SystemRandom()
+_RANDOM = Random()  # noqa: S311 - ids are told to whoever traces, and guard nothing
+os.register_at_fork(after_in_child=_RANDOM.seed)
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _HERE = False
 """Not remote."""

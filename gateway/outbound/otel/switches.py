@@ -50,14 +50,29 @@ def protocol(signal: Signal, environ: Mapping[str, str] = os.environ) -> Protoco
     return "http/protobuf"
 
 
+def compression(signal: Signal, environ: Mapping[str, str] = os.environ) -> Literal["none", "gzip"]:
+    """How what is sent over gRPC is compressed."""
+    told = environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_COMPRESSION") or environ.get(
+        "OTEL_EXPORTER_OTLP_COMPRESSION", ""
+    )
+    if told.strip().lower() == "gzip":
+        return "gzip"
+    if told.strip().lower() not in {"", "none"}:
+        _LOG.warning("OTEL_EXPORTER_OTLP_COMPRESSION is `%s`, which gRPC has not (none, gzip): none it is", told[:64])
+    return "none"
+
+
 class Bounds(NamedTuple):
     """How much waits to be sent, and for how long."""
 
     queue: int
-    """What comes when so many wait is dropped, and counted."""
+    """What comes when so many wait is dropped, and counted; so is what comes when `MAX_BYTES` wait."""
     batch: int
     pause_s: float
 
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Of all that waits of one signal."""
 
 _BOUNDS = {"traces": ("OTEL_BSP", 5_000), "logs": ("OTEL_BLRP", 1_000)}
 

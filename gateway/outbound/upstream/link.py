@@ -26,7 +26,7 @@ from gateway.outbound.upstream.negotiate import (
     why,
 )
 from gateway.outbound.upstream.questions import TOKEN, Tell
-from gateway.outbound.upstream.sight import BAGGAGE, UNSEEN, Sight, address_of, sending
+from gateway.outbound.upstream.sight import BAGGAGE, UNSEEN, Sight, address_of, for_headers, sending
 from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec
 from gateway.outbound.upstream.subscriptions import Subscriptions
 from gateway.outbound.upstream.wire import Ask, Hear, unknown
@@ -212,9 +212,13 @@ class Link:
         """The call, with the trace context that it goes out under."""
         ask = call.ask
         meta = self._hooks.sight.meta(ask.meta)
-        told = {BAGGAGE: meta[BAGGAGE], **carrier} if BAGGAGE in meta else carrier
-        if carrier or TOKEN in meta:
-            meta = {**meta, **carrier, TOKEN: call.id} if TOKEN in meta else {**meta, **carrier}
+        told = for_headers(carrier)
+        if BAGGAGE in meta:
+            told = {BAGGAGE: meta[BAGGAGE], **told}
+        if carrier:  # a state that the client brought for another trace means nothing in ours [W3C Trace Context, 3.3]
+            meta = {**{key: value for key, value in meta.items() if key != "tracestate"}, **carrier}
+        if TOKEN in meta:
+            meta = {**meta, TOKEN: call.id}
         params = agreement.params(ask.params, meta, call.caller)
         call.ask = ask.sent(params, agreement.version, {**ask.headers, **told} if told else ask.headers)
         return await self._calls.carried(call, self._connection.carry)

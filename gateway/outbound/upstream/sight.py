@@ -5,6 +5,7 @@ sibling of ours. Baggage is the client's, and may hold anything: a key of it goe
 [MCP 2026-07-28, `_meta`; W3C Baggage].
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -38,10 +39,33 @@ UNSEEN = Sight()
 """Nobody looks, and no baggage goes on."""
 
 
+MAX_BAGGAGE = 8_192
+"""Bytes of baggage that go on, in all [W3C Baggage, 3.3.2]."""
+MAX_STATE = 512
+"""Characters of a trace state that go into a header: no more than every hop must take [W3C Trace Context, 3.3.1.1].
+Servers refuse a request for a longer line, and then nobody knows whether a call was made. `_meta` has it whole.
+"""
+_MEMBER = re.compile(r"[!#-+\--:<-\[\]-~=; \t]*")
+"""What a member may be written in: no control character, quote, comma or letter beyond ASCII."""
+
+
 def allowed(told: Any, keys: frozenset[str]) -> str:
     """The members of a baggage header whose keys may go on; empty if none may."""
     members = told.split(",") if isinstance(told, str) and keys else []
-    return ",".join(one.strip() for one in members if one.partition("=")[0].strip() in keys)
+    kept: list[str] = []
+    left = MAX_BAGGAGE
+    for one in (member.strip() for member in members):
+        if one.partition("=")[0].strip() in keys and _MEMBER.fullmatch(one) and len(one) < left:
+            kept.append(one)
+            left -= len(one) + 1
+    return ",".join(kept)
+
+
+def for_headers(carrier: Mapping[str, str]) -> Mapping[str, str]:
+    """Trace context, as HTTP carries it."""
+    if len(carrier.get("tracestate", "")) <= MAX_STATE:
+        return carrier
+    return {name: value for name, value in carrier.items() if name != "tracestate"}
 
 
 def sending(call: Call, version: str, upstream: str, address: tuple[str, int] | None) -> Sending:

@@ -4,8 +4,9 @@
 the ledger is the record, and they carry its ids.
 """
 
+from gateway.runtime.trace.doubts import Doubts as Doubts
+from gateway.runtime.trace.doubts import is_stored as is_stored
 from gateway.runtime.trace.inner import context as context
-from gateway.runtime.trace.inner import recorded_in as recorded_in
 from gateway.runtime.trace.inner import settling as settling
 from gateway.runtime.trace.inner import verifying as verifying
 from gateway.runtime.trace.inner import waiting as waiting

@@ -48,7 +48,7 @@ from gateway.model.events import (
 )
 from gateway.model.record import Record
 from gateway.model.run import Attempt, Run
-from gateway.model.telemetry.names import Attr
+from gateway.model.telemetry.names import OTHER, Attr
 
 Attributes: TypeAlias = dict[str, Any]
 
@@ -102,11 +102,15 @@ class Facts:
             self._principals[key] = digest_bytes("\0".join(key).encode(), self._salt)
         return self._principals[key]
 
+    def hashed(self, text: str) -> str:
+        """As a keyed hash: it tells what is the same, and nothing else."""
+        return digest_bytes(text.encode(), self._salt)
+
     def _verdict(self, told: Told, event: Verdict) -> Attributes:
         run, policy = told.run, told.rules.policy
         refused = next((one for one in event.checks if not one.passed), None)
         made: Attributes = {
-            Attr.GEN_AI_TOOL_NAME: event.tool,
+            Attr.GEN_AI_TOOL_NAME: OTHER if event.definition is None else event.tool,
             Attr.POLICY_ID: policy.workflow,
             Attr.POLICY_VERSION: event.policy,
             Attr.AUTHORITY_KIND: _authority(run, event),
@@ -129,7 +133,7 @@ class Facts:
                 made[key] = value
         if event.key is not None:
             made[Attr.IDEMPOTENCY_KEY_SOURCE] = event.key.source
-            made[Attr.IDEMPOTENCY_KEY_HASH] = digest_bytes(event.key.value.encode(), self._salt)
+            made[Attr.IDEMPOTENCY_KEY_HASH] = self.hashed(event.key.value)
         made.update(_about_attempt(run, event))
         made.update(_budgets(told, event))
         return made

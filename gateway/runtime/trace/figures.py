@@ -8,8 +8,6 @@ counted twice, as `approved` and as `superseded`.
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from opentelemetry import metrics
-
 from gateway.kernel.accounts import limits_of
 from gateway.kernel.charges import measured
 from gateway.model.approval import Approval
@@ -33,10 +31,10 @@ from gateway.model.events import (
 )
 from gateway.model.run import Run
 from gateway.model.telemetry.kinds import Metric
-from gateway.model.telemetry.names import OTHER, SCHEMA_URL, SCOPE, Attr, Metrics
+from gateway.model.telemetry.names import OTHER, Attr, Metrics
 from gateway.runtime.trace.facts import Attributes, Told, receipt_state
+from gateway.runtime.trace.providers import METER
 
-METER = metrics.get_meter(SCOPE, schema_url=SCHEMA_URL)
 T = TypeVar("T")
 
 
@@ -76,6 +74,21 @@ _RESULT_TOKENS = instrument(_measure, Metrics.TOOL_RESULT_TOKENS)
 MILLION = 1_000_000
 
 
+MAX_TOOLS = 1_000
+"""Names of tools that are labels; a server may list new ones for ever."""
+
+_tools: set[str] = set()
+
+
+def label_of(tool: str) -> str:
+    """The tool's name, as a label."""
+    if tool not in _tools:
+        if len(_tools) >= MAX_TOOLS:
+            return OTHER
+        _tools.add(tool)
+    return tool
+
+
 def counted(told: Told, facts: Attributes, since_s: float | None) -> None:
     """The record is durable, and these are its facts. `since_s`: of a verdict, since its proposal came."""
     event = told.record.event
@@ -107,7 +120,7 @@ def _only(facts: Attributes, metric: Metric) -> Attributes:
 
 
 def _judged(told: Told, event: Verdict, facts: Attributes) -> None:
-    tool = event.tool if event.definition is not None else OTHER
+    tool = OTHER if event.definition is None else label_of(event.tool)
     _DECISIONS.add(1, _only(facts, Metrics.DECISIONS) | {Attr.GEN_AI_TOOL_NAME: tool})
     if (state := facts.get(Attr.IDEMPOTENCY_STATE)) not in {None, "new"}:
         _HITS.add(1, {Attr.IDEMPOTENCY_STATE: state})
@@ -129,7 +142,7 @@ def _received(told: Told, event: ReceiptRecorded, facts: Attributes) -> None:
     attempt = told.run.attempts.get(event.attempt)
     if attempt is None or not event.size_bytes:
         return
-    tool = {Attr.GEN_AI_TOOL_NAME: attempt.intent.tool}
+    tool = {Attr.GEN_AI_TOOL_NAME: label_of(attempt.intent.tool)}
     tokens, estimated = measured(event.size_bytes), {**tool, Attr.USAGE_SOURCE: "estimated"}
     _SIZE.record(event.size_bytes, tool)
     _RESULT_TOKENS.record(tokens, estimated)

@@ -10,10 +10,11 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 
 from gateway.model.record import TraceContext
 from gateway.model.run import Attempt, Run
-from gateway.model.telemetry.names import SCHEMA_URL, SCOPE, Attr, Spans
+from gateway.model.telemetry.names import Attr, Spans
 from gateway.model.tool import Answer, NotSent, Silence
-from gateway.ports import Ledger, LedgerUnavailable
+from gateway.model.trusted import trusted
 from gateway.runtime.trace.facts import question, standing_of
+from gateway.runtime.trace.providers import TRACER
 
 
 def tracer() -> trace.Tracer:
@@ -21,8 +22,10 @@ def tracer() -> trace.Tracer:
     return _TRACER
 
 
-_TRACER = trace.get_tracer(SCOPE, schema_url=SCHEMA_URL)
+_TRACER = TRACER
 
+
+_context = trusted(TraceContext)
 
 _LAST: list[Any] = [None, None]
 """The span whose context was asked for last, and that."""
@@ -34,7 +37,7 @@ def context() -> TraceContext | None:
     if not current.is_valid:
         return None
     if _LAST[0] is not current:  # several records of one request are made in turn
-        _LAST[:] = current, TraceContext(trace_id=f"{current.trace_id:032x}", span_id=f"{current.span_id:016x}")
+        _LAST[:] = current, _context(trace_id=f"{current.trace_id:032x}", span_id=f"{current.span_id:016x}")
     found: TraceContext = _LAST[1]
     return found
 
@@ -44,6 +47,8 @@ def linked(where: TraceContext | None) -> list[Link]:
     if where is None:
         return []
     ids = int(where.trace_id, 16), int(where.span_id, 16)
+    if trace.get_current_span().get_span_context().span_id == ids[1]:  # it was asked and answered in one request
+        return []
     return [
         Link(SpanContext(*ids, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED), trace_state=TraceState()))
     ]
@@ -53,17 +58,6 @@ def failed(span: Span, kind: str) -> None:
     """It is an error of that kind. Its text is content, and not told."""
     span.set_attribute(Attr.ERROR_TYPE, kind)
     span.set_status(Status(StatusCode.ERROR))
-
-
-async def recorded_in(ledger: Ledger, run: str, seq: int) -> TraceContext | None:
-    """The span in which a record was made; None where nobody traces, or it cannot be read."""
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        return None
-    try:
-        found = await ledger.read(run, seq - 1, limit=1)
-    except LedgerUnavailable:
-        return None
-    return found[0][0].trace if found else None
 
 
 # --- verifiers --------------------------------------------------------------------------------------------------------
@@ -127,7 +121,7 @@ def waiting(run: str, approval: str, state: Callable[[], Run | None]) -> Callabl
 
 
 @contextmanager
-def settling(run: Run, attempt: Attempt, where: TraceContext | None) -> Iterator[None]:
+def settling(run: Run, attempt: Attempt) -> Iterator[None]:
     """The span of what recovery does for an attempt: a trace of its own, linked to that of the attempt."""
     attributes: dict[str, Any] = {
         Attr.RUN_ID: run.id,
@@ -141,6 +135,8 @@ def settling(run: Run, attempt: Attempt, where: TraceContext | None) -> Iterator
         attributes[Attr.TENANT] = run.principal.tenant
     root = trace.set_span_in_context(trace.INVALID_SPAN)
     with within(
-        _TRACER.start_span(Spans.SETTLE.name, root, SpanKind.INTERNAL, attributes=attributes, links=linked(where))
+        _TRACER.start_span(
+            Spans.SETTLE.name, root, SpanKind.INTERNAL, attributes=attributes, links=linked(attempt.made_in)
+        )
     ):
         yield

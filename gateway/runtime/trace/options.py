@@ -5,10 +5,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from gateway.model.canonical import NotStrictJson, parse
+
 Remote: TypeAlias = Literal["parent", "link", "ignore"]
 """What becomes of a caller's trace: ours go on in it; ours begin anew and are linked to it; or nothing."""
 
 CUT = "…"
+
+DEEP = 64
+"""Levels of JSON that are redacted as such; what is deeper is redacted as text."""
+SHORT, LONG = 16_384, 4
+"""Bytes of a value that is always looked through, and by how much it may be longer than what is told of it."""
 
 
 def nothing(_: Any) -> None:
@@ -31,7 +38,8 @@ class Options:
     max_bytes: int = 8_192
     """Of each value that is told."""
     redact: Callable[[Any], Any] = nothing
-    """Takes secrets out of a JSON value. Before it is cut: half a secret is not recognised."""
+    """Takes secrets out of a JSON value that is no deeper than `DEEP`, or of a text. Before it is cut: half a secret is
+    not recognised."""
     codes: tuple[str, ...] = ("rpc.response.status_code",)
     """Under which names a JSON-RPC error code is told [OTEL_SEMCONV_STABILITY_OPT_IN]."""
 
@@ -40,11 +48,24 @@ class Options:
         """Whether content goes out at all."""
         return self.on_spans or self.on_events
 
-    def shown(self, value: Any) -> str:
-        """A JSON value as it may go out: redacted, then cut."""
-        clean = self.redact(value)
-        text = clean if isinstance(clean, str) else json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
-        return cut(text, self.max_bytes)
+    def shown(self, text: str) -> str:
+        """A text as it may go out: redacted, then cut."""
+        if len(text) > max(SHORT, LONG * self.max_bytes):
+            return f"[{len(text)} characters]"
+        return cut(str(self.redact(text)), self.max_bytes)
+
+    def payload(self, body: bytes) -> str:
+        """JSON as it may go out. Of what is much longer than may be told, only the size: to look through it would keep
+        all others waiting.
+        """
+        if len(body) > max(SHORT, LONG * self.max_bytes):
+            return f"[{len(body)} bytes]"
+        try:
+            value = parse(body, max_depth=DEEP)
+        except NotStrictJson:
+            return self.shown(body.decode("utf-8", "replace"))
+        clean = json.dumps(self.redact(value), ensure_ascii=False, separators=(",", ":"))
+        return cut(clean, self.max_bytes)
 
 
 def cut(text: str, max_bytes: int) -> str:

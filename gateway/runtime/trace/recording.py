@@ -1,29 +1,33 @@
 """Each record of the ledger, told once it is durable: as a log event, in figures, and on the span of its request."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from dataclasses import replace
 from time import perf_counter
 
-from opentelemetry import _logs
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from gateway.kernel.rules import Rules
 from gateway.model.canonical import Digest
-from gateway.model.events import Held, IntentRecorded, RunStopped, Verdict
+from gateway.model.events import Event, Held, IntentRecorded, RunStopped, Verdict
 from gateway.model.record import Record
 from gateway.model.run import Run
 from gateway.model.telemetry.kinds import SEVERITY_NUMBERS
-from gateway.model.telemetry.names import CONTENT, LOG_EVENTS, SCHEMA_URL, SCOPE, Attr, Metrics
+from gateway.model.telemetry.names import CONTENT, LOG_EVENTS, Attr, Metrics
 from gateway.ports import Observed, Sending
 from gateway.runtime.trace.content import content
 from gateway.runtime.trace.facts import Attributes, Facts, Told, question
-from gateway.runtime.trace.figures import METER, counted
+from gateway.runtime.trace.figures import counted
 from gateway.runtime.trace.inner import linked
 from gateway.runtime.trace.options import Options
+from gateway.runtime.trace.providers import METER, logger
 from gateway.runtime.trace.requests import Inbound, Request, current, inbound
 from gateway.runtime.trace.sendings import outbound
+
+_LOG = logging.getLogger("counterfoil.telemetry")
 
 _NUMBERS = {severity: SeverityNumber(number) for severity, number in SEVERITY_NUMBERS.items()}
 
@@ -43,11 +47,13 @@ class Telemetry:
         self.knows: Callable[[str], bool] = lambda _: False
         """Whether a tool or prompt of that name is offered, or is one of ours: others are no labels."""
         self._facts = Facts(salt)
-        self._logger = _logs.get_logger(SCOPE, schema_url=SCHEMA_URL)
+        self._logger = logger()
 
     def inbound(self, request: Inbound) -> AbstractContextManager[Request]:
         """The span of one request, current within the block."""
         named = request.tool or request.prompt
+        if request.session is not None:
+            request = replace(request, session=self._facts.hashed(request.session))
         return inbound(request, self.options, known=named is None or self.knows(named))
 
     def outbound(self, sending: Sending) -> AbstractContextManager[Observed]:
@@ -76,17 +82,23 @@ class Telemetry:
     def recorded(self, records: Sequence[Record], run: Run, rules: Rules, payloads: Mapping[Digest, bytes]) -> None:
         """These records are durable, and this is the run after them."""
         request, since, options = current(), _SINCE.get(), self.options
-        marked = request is not None and request.span.is_recording()
-        for record in records if marked or options.events or options.figures else ():
-            told, event = Told(record, run, rules), record.event
-            facts = self._facts.of(told)
-            shown = content(event, payloads, options) if options.tells else {}
-            if options.figures:
-                counted(told, facts, perf_counter() - since if isinstance(event, Verdict) and since else None)
-            if options.events:
-                self._say(told, facts | shown if options.on_events else facts)
-            if marked and request is not None:
-                self._mark(request, told, facts, shown)
+        marked = request if request is not None and request.span.is_recording() else None
+        for record in records if marked is not None or options.events or options.figures else ():
+            try:
+                self._tell(Told(record, run, rules), payloads, marked, since)
+            except Exception:  # noqa: BLE001 - it is on disk, and whoever asked for it must hear so
+                _LOG.exception("record %s could not be told to telemetry", record.id)
+
+    def _tell(self, told: Told, payloads: Mapping[Digest, bytes], request: Request | None, since: float | None) -> None:
+        event, options = told.record.event, self.options
+        facts = self._facts.of(told)
+        shown = content(event, payloads, options) if options.tells else {}
+        if options.figures:
+            counted(told, facts, perf_counter() - since if isinstance(event, Verdict) and since else None)
+        if options.events:
+            self._say(told, facts | shown if options.on_events else facts)
+        if request is not None and _is_about(request, event):
+            self._mark(request, told, facts, shown)
 
     def _say(self, told: Told, facts: Attributes) -> None:
         """The log event, in the span that is current."""
@@ -111,8 +123,10 @@ class Telemetry:
             made |= {Attr.DECISION_ID: record.id, Attr.RUN_ID: record.run}
             if told.run.principal is not None:
                 made[Attr.TENANT] = told.run.principal.tenant
-            made.pop(Attr.GEN_AI_TOOL_NAME, None)  # the request has it, as its caller spelled it
-            request.known |= event.definition is not None
+            request.attempt = getattr(event, "attempt", None)
+            if event.definition is not None:
+                request.names(event.tool)
+        made.pop(Attr.GEN_AI_TOOL_NAME, None)  # the request has it
         if isinstance(event, IntentRecorded) and event.approval is not None:
             for link in linked(told.run.approvals[event.approval].asked_in):
                 request.span.add_link(link.context)
@@ -123,6 +137,14 @@ class Telemetry:
         if self.options.on_spans:
             made |= {key: value for key, value in shown.items() if key in CONTENT}
         request.judged(made)
+
+
+def _is_about(request: Request, event: Event) -> bool:
+    """Whether it is about what the request asks for, and not about another call that is made meanwhile to undo it."""
+    if isinstance(event, Verdict):
+        return event.compensates is None
+    about = getattr(event, "attempt", None)
+    return about is None or request.attempt in {None, about}
 
 
 _OF_EVENTS = frozenset(

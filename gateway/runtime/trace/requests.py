@@ -4,6 +4,7 @@ A caller's trace is what `_meta` says, else the HTTP headers, else there is none
 span of `_meta` is the parent and that of the headers is linked.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,10 +21,11 @@ from gateway.model.record import TraceContext
 from gateway.model.run import Run
 from gateway.model.telemetry.names import METHODS, OTHER, Attr, Metrics
 from gateway.runtime.trace.facts import Attributes, standing_of
-from gateway.runtime.trace.figures import METER, instrument
+from gateway.runtime.trace.figures import instrument, label_of
 from gateway.runtime.trace.inner import failed, linked, tracer, within
 from gateway.runtime.trace.options import Options
 from gateway.runtime.trace.propagators import propagator
+from gateway.runtime.trace.providers import METER
 
 _DURATION = instrument(METER.create_histogram, Metrics.MCP_SERVER_OPERATION_DURATION)
 
@@ -49,7 +51,8 @@ class Inbound:
     request_id: str | None = None
     protocol_version: str | None = None
     session: str | None = None
-    """Never set for 2026-07-28 and later, which have no sessions."""
+    """As a keyed hash: whoever has the id of an anonymous client's session can act in it. Never set for 2026-07-28 and
+    later, which have no sessions."""
     transport: str = "tcp"
     """`tcp` for HTTP, `pipe` for stdio [network.transport]."""
     meta: Mapping[str, str] = field(default_factory=dict)
@@ -61,12 +64,15 @@ class Inbound:
 class Request:
     """A request while it is answered."""
 
-    __slots__ = ("_options", "code", "error", "known", "span")
+    __slots__ = ("_options", "attempt", "code", "error", "method", "span", "target")
 
-    def __init__(self, span: Span, options: Options, *, known: bool) -> None:
+    def __init__(self, span: Span, options: Options, method: str, target: tuple[str, str] | None) -> None:
         self.span = span
-        self.known = known
-        """Whether what it names is something that there is: else its name is no label."""
+        self.method = method
+        self.target = target
+        """The attribute that tells what it names, and its value."""
+        self.attempt: str | None = None
+        """The attempt that was made for it, once there is one."""
         self.code: int | None = None
         self.error: str | None = None
         self._options = options
@@ -74,6 +80,13 @@ class Request:
     def judged(self, attributes: Attributes) -> None:
         """What was recorded for it."""
         self.span.set_attributes(attributes)
+
+    def names(self, tool: str) -> None:
+        """It turns out that there is a tool of that name."""
+        if self.target is not None and self.target[1] == OTHER:
+            self.target = Attr.GEN_AI_TOOL_NAME, tool
+            self.span.set_attribute(*self.target)
+            self.span.update_name(f"{self.method} {tool}")
 
     def result(self, result: Mapping[str, Any]) -> None:
         """The answer."""
@@ -107,19 +120,26 @@ def current() -> Request | None:
 
 @contextmanager
 def inbound(request: Inbound, options: Options, *, known: bool) -> Iterator[Request]:
-    """The SERVER span of one request, current within the block. `known` as in `Request`."""
-    attributes = _attributes(request)
-    target = attributes.get(Attr.GEN_AI_TOOL_NAME) or attributes.get(Attr.GEN_AI_PROMPT_NAME)
+    """The SERVER span of one request, current within the block.
+
+    `known`: whether there is what it names. Else its name is told only with content, for a caller may name anything.
+    """
+    attributes, target = _attributes(request, options), _target(request, told=known or options.on_spans)
+    if target is not None:
+        attributes[target[0]] = target[1]
     method = attributes[Attr.MCP_METHOD_NAME]
     parent, links, more = _remote(request, options)
     span = tracer().start_span(
-        f"{method} {target}" if target else method,
+        f"{method} {target[1]}" if target is not None else method,
         context=parent,
         kind=SpanKind.SERVER,
         attributes={**attributes, **more},
         links=links,
     )
-    told, begun = Request(span, options, known=known), perf_counter()
+    told, begun = (
+        Request(span, options, method, target if known or target is None else (target[0], OTHER)),
+        perf_counter(),
+    )
     token = _CURRENT.set(told)
     if request.method in ENDLESS:
         span.end()
@@ -162,17 +182,33 @@ def again(where: TraceContext | None) -> None:
             request.span.add_link(link.context)
 
 
-def _attributes(request: Inbound) -> Attributes:
+def _target(request: Inbound, *, told: bool) -> tuple[str, str] | None:
+    """What it names, and how that is told."""
+    for key, name in ((Attr.GEN_AI_TOOL_NAME, request.tool), (Attr.GEN_AI_PROMPT_NAME, request.prompt)):
+        if name is not None:
+            return key, name[:MAX_NAME] if told else OTHER
+    return None
+
+
+def _address(uri: str, options: Options) -> str:
+    """Of a resource's address what is no secret: credentials, path and query may be."""
+    if options.on_spans:
+        return options.shown(uri)
+    scheme, found, rest = uri.partition("://")
+    host = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+    return f"{scheme}://{host}"[:MAX_NAME] if found and scheme.isalnum() else OTHER
+
+
+def _attributes(request: Inbound, options: Options) -> Attributes:
     method = request.method if request.method in METHODS else OTHER
     made: Attributes = {Attr.MCP_METHOD_NAME: method, Attr.NETWORK_TRANSPORT: request.transport}
     if request.transport == "tcp":
         made |= {Attr.NETWORK_PROTOCOL_NAME: "http", Attr.NETWORK_PROTOCOL_VERSION: "1.1"}
     if request.tool is not None:
-        made |= {Attr.GEN_AI_OPERATION_NAME: "execute_tool", Attr.GEN_AI_TOOL_NAME: request.tool[:MAX_NAME]}
+        made[Attr.GEN_AI_OPERATION_NAME] = "execute_tool"
     for key, value in (
-        (Attr.GEN_AI_PROMPT_NAME, request.prompt and request.prompt[:MAX_NAME]),
-        (Attr.MCP_RESOURCE_URI, request.resource),
-        (Attr.JSONRPC_REQUEST_ID, request.request_id),
+        (Attr.MCP_RESOURCE_URI, request.resource and _address(request.resource, options)),
+        (Attr.JSONRPC_REQUEST_ID, request.request_id and request.request_id[:MAX_NAME]),
         (Attr.MCP_PROTOCOL_VERSION, request.protocol_version),
         (Attr.MCP_SESSION_ID, request.session),
     ):
@@ -184,8 +220,8 @@ def _attributes(request: Inbound) -> Attributes:
 def _labels(attributes: Attributes, told: Request, options: Options) -> Attributes:
     """Of its measurement: only what is bounded."""
     made = {key: value for key, value in attributes.items() if key in Metrics.MCP_SERVER_OPERATION_DURATION.labels}
-    if not told.known:
-        made |= {key: OTHER for key in (Attr.GEN_AI_TOOL_NAME, Attr.GEN_AI_PROMPT_NAME) if key in made}
+    if told.target is not None:
+        made[told.target[0]] = label_of(told.target[1])
     if told.error is not None:
         made[Attr.ERROR_TYPE] = bounded(told.error)
     if told.code is not None:

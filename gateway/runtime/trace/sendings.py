@@ -7,6 +7,7 @@ call must not be [ibid.: mcp.client is compatible with execute_tool].
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from time import perf_counter
 from typing import NamedTuple
 
@@ -17,10 +18,11 @@ from gateway.model.telemetry.names import METHODS, OTHER, Attr, Metrics
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
 from gateway.ports import Sending
 from gateway.runtime.trace.facts import Attributes
-from gateway.runtime.trace.figures import METER, instrument
+from gateway.runtime.trace.figures import instrument, label_of
 from gateway.runtime.trace.inner import failed, tracer, within
 from gateway.runtime.trace.options import Options
 from gateway.runtime.trace.propagators import propagator
+from gateway.runtime.trace.providers import METER
 from gateway.runtime.trace.requests import bounded
 
 _DURATION = instrument(METER.create_histogram, Metrics.MCP_CLIENT_OPERATION_DURATION)
@@ -82,9 +84,14 @@ class Outbound:
             case _:
                 self.error = None
         if self.error is not None:
-            failed(self._span, self.error)
+            self.fail(self.error)
         if _ATTEMPT.get() is not None and (state := _KNOWN.get(type(answer))) is not None:
             self._span.set_attribute(Attr.RECEIPT_STATE, "failed" if self.error and state == "confirmed" else state)
+
+    def fail(self, kind: str) -> None:
+        """It is an error of that kind."""
+        self.error = kind
+        failed(self._span, kind)
 
 
 def carrier() -> dict[str, str]:
@@ -97,9 +104,10 @@ def carrier() -> dict[str, str]:
 @contextmanager
 def outbound(sending: Sending, options: Options) -> Iterator[Outbound]:
     """The CLIENT span of one request, current within the block."""
-    attributes, name = _attributes(sending), sending.method if sending.method in METHODS else OTHER
+    name, shared = _shared(sending.method, sending.target, sending.upstream, sending.version, sending.address)
+    attributes = dict(shared)
     span = tracer().start_span(
-        f"{name} {sending.target}" if sending.target else name,
+        name,
         kind=SpanKind.CLIENT,
         attributes={**attributes, Attr.JSONRPC_REQUEST_ID: str(sending.request_id), **_of_attempt()},
     )
@@ -108,30 +116,39 @@ def outbound(sending: Sending, options: Options) -> Iterator[Outbound]:
         told = Outbound(span, options)
         try:
             yield told
+        except BaseException:  # it was cancelled, most often because the gateway ends or its client left
+            told.fail("cancelled")
+            raise
         finally:
             if told.error is not None:
                 attributes[Attr.ERROR_TYPE] = bounded(told.error)
             if told.code is not None:
                 attributes |= dict.fromkeys(options.codes, bounded(told.code))
+            if Attr.GEN_AI_TOOL_NAME in attributes:
+                attributes[Attr.GEN_AI_TOOL_NAME] = label_of(attributes[Attr.GEN_AI_TOOL_NAME])
             _DURATION.record(perf_counter() - begun, attributes)
 
 
-def _attributes(sending: Sending) -> Attributes:
-    method = sending.method if sending.method in METHODS else OTHER
+@lru_cache(maxsize=1_000)
+def _shared(
+    method: str, target: str | None, upstream: str, version: str, address: tuple[str, int] | None
+) -> tuple[str, Attributes]:
+    """The span's name, and the attributes of all requests of one kind. Nobody changes them."""
+    method = method if method in METHODS else OTHER
     made: Attributes = {
         Attr.MCP_METHOD_NAME: method,
-        Attr.MCP_PROTOCOL_VERSION: sending.version,
-        Attr.UPSTREAM_NAME: sending.upstream,
-        Attr.NETWORK_TRANSPORT: "pipe" if sending.address is None else "tcp",
+        Attr.MCP_PROTOCOL_VERSION: version,
+        Attr.UPSTREAM_NAME: upstream,
+        Attr.NETWORK_TRANSPORT: "pipe" if address is None else "tcp",
     }
-    if sending.address is not None:
-        made[Attr.SERVER_ADDRESS], made[Attr.SERVER_PORT] = sending.address
+    if address is not None:
+        made[Attr.SERVER_ADDRESS], made[Attr.SERVER_PORT] = address
         made |= {Attr.NETWORK_PROTOCOL_NAME: "http", Attr.NETWORK_PROTOCOL_VERSION: "1.1"}
-    if sending.method == "tools/call" and sending.target:
-        made |= {Attr.GEN_AI_OPERATION_NAME: "execute_tool", Attr.GEN_AI_TOOL_NAME: sending.target}
-    elif sending.target:
-        made[Attr.GEN_AI_PROMPT_NAME] = sending.target
-    return made
+    if method == "tools/call" and target:
+        made |= {Attr.GEN_AI_OPERATION_NAME: "execute_tool", Attr.GEN_AI_TOOL_NAME: target}
+    elif target:
+        made[Attr.GEN_AI_PROMPT_NAME] = target
+    return f"{method} {target}" if target else method, made
 
 
 def _of_attempt() -> Attributes:
