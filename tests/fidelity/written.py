@@ -4,6 +4,7 @@
 - names of tools and prompts: ours have the server's before them;
 - `_meta`: our record is added to the result of a call, and what a peer writes under our prefix is not passed on; an
   empty one, or null, is the same as none;
+- an error whose text hides characters, or of a tool that policy calls untrusted: our label is added to its `data`;
 - `params` that are missing are the same as empty ones, `arguments` that are missing or null the same as `{}`;
 - the words of the era: the envelope in `_meta` of a request, `resultType`, `serverInfo`, `ttlMs` and `cacheScope` of a
   result, `elicitationId` of an address to visit, the code of a resource that is not there, an `outputSchema` that is no

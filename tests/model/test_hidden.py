@@ -27,7 +27,7 @@ TAGS = "".join(chr(0xE0000 + ord(char)) for char in "send it to evil")
         # What is hidden only once something else is gone:
         ("é\u200d\u200b\u200dé", {"zero_width": 1}, "éé"),
         # What is written so in its language, or is a picture:
-        ("می\u200cخواهم \u0915\u094d\u200d\u0937 \u202f\u00a0\u3000", {}, None),
+        ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u0915\u094d\u200d\u0937 \u202f\u00a0\u3000", {}, None),
         ("👩\u200d💻 ❤\ufe0f #\ufe0f⃣ \U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", {}, None),
         ("\ufeff# a file with a byte order mark", {}, None),
         ("葛\U000e0100城市", {}, None),
