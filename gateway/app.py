@@ -162,7 +162,10 @@ def _options(told: ClientPatience, hold_s: float | None) -> Options:
 def _spec(upstream: Upstream) -> Spec:
     if isinstance(upstream, HttpUpstream):
         headers = {name: value.get_secret_value() for name, value in upstream.headers.items()}
-        return HttpSpec(upstream.name, upstream.url, headers, _patience(upstream.timeouts), upstream.transport)
+        patience = _patience(upstream.timeouts)
+        return HttpSpec(
+            upstream.name, upstream.url, headers, patience, upstream.transport, ask_secrets=upstream.ask_secrets
+        )
     env = {name: value.get_secret_value() for name, value in upstream.env.items()}
     cwd = str(upstream.cwd) if upstream.cwd is not None else None
     return StdioSpec(
@@ -173,6 +176,7 @@ def _spec(upstream: Upstream) -> Spec:
         cwd,
         shown=upstream.shown,
         patience=_patience(upstream.timeouts),
+        ask_secrets=upstream.ask_secrets,
     )
 
 

@@ -79,6 +79,8 @@ class StdioUpstream:
     env: Mapping[str, SecretStr]
     cwd: Path | None = None
     timeouts: Timeouts = Timeouts()
+    ask_secrets: bool = False
+    """Whether its forms may ask a user for passwords, keys and codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ class HttpUpstream:
     timeouts: Timeouts = Timeouts()
     transport: Literal["http", "sse", "auto"] = "auto"
     """Streamable HTTP, the transport of 2024, or whichever the server takes."""
+    ask_secrets: bool = False
+    """As in `StdioUpstream`."""
 
 
 Upstream: TypeAlias = StdioUpstream | HttpUpstream
@@ -318,7 +322,8 @@ class _Reading:
         if address is not None:
             shown = self._document.value[place[0]][name][address]
             headers = {key: SecretStr(self._texts[*place, "headers", key]) for key in entry.headers}
-            return HttpUpstream(name, shown, self._texts[*place, address], headers, timeouts, _transport(entry.type))
+            url, transport = self._texts[*place, address], _transport(entry.type)
+            return HttpUpstream(name, shown, url, headers, timeouts, transport, ask_secrets=entry.ask_secrets)
         return StdioUpstream(
             name=name,
             shown=" ".join([entry.command or "", *entry.args]),
@@ -327,6 +332,7 @@ class _Reading:
             env={key: SecretStr(self._texts[*place, "env", key]) for key in entry.env},
             cwd=None if entry.cwd is None else self._folder / self._texts[*place, "cwd"],
             timeouts=timeouts,
+            ask_secrets=entry.ask_secrets,
         )
 
 

@@ -5,6 +5,7 @@
 - `_meta`: our record is added to the result of a call, and what a peer writes under our prefix is not passed on; an
   empty one, or null, is the same as none;
 - an error whose text hides characters, or of a tool that policy calls untrusted: our label is added to its `data`;
+- the message of a question to the user: where several servers may ask, the name of the one that does stands before it;
 - `params` that are missing are the same as empty ones, `arguments` that are missing or null the same as `{}`;
 - the words of the era: the envelope in `_meta` of a request, `resultType`, `serverInfo`, `ttlMs` and `cacheScope` of a
   result, `elicitationId` of an address to visit, the code of a resource that is not there, an `outputSchema` that is no

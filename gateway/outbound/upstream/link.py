@@ -27,6 +27,7 @@ from gateway.outbound.upstream.negotiate import (
 from gateway.outbound.upstream.questions import TOKEN, Tell
 from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec
 from gateway.outbound.upstream.subscriptions import Subscriptions
+from gateway.outbound.upstream.vetting import vetted, vetted_rounds
 from gateway.outbound.upstream.wire import Ask, Hear, unknown
 from gateway.ports import Caller
 
@@ -96,6 +97,8 @@ class Link:
         self.counts: Counter[str] = Counter()
         self.health = Health()
         self._client = client
+        self._vet = partial(vetted, spec.name if client.federates else None, secrets=spec.ask_secrets)
+        self._vet_rounds = partial(vetted_rounds, spec.name if client.federates else None, secrets=spec.ask_secrets)
         self._patience = patience
         self._hooks = hooks
         self._known: asyncio.Event | None = asyncio.Event() if waits else None
@@ -110,6 +113,7 @@ class Link:
             changed=self._list_changed,
             renewed=self._renewed,
             asked=self._asked if hooks.asked is not None else None,
+            vet=self._vet,
         )
         self._connection = connection_to(spec, client, patience, self._calls, self._introduce)
         if legacy:
@@ -198,7 +202,7 @@ class Link:
         call = self._calls.open(ask, caller)
         meta = {**ask.meta, TOKEN: call.id} if TOKEN in ask.meta else ask.meta
         call.ask = ask.sent(agreement.params(ask.params, meta, caller), agreement.version)
-        return await self._calls.carried(call, self._connection.carry)
+        return self._vet_rounds(await self._calls.carried(call, self._connection.carry))
 
     async def _own(self, method: str, params: Mapping[str, Any]) -> Answer:
         """What the gateway itself wants to know, also while the link is coming up."""

@@ -50,6 +50,8 @@ class StdioSpec:
     """The command as messages may show it; None: as it is. Expanded references may be secrets."""
     patience: Patience | None = None
     """None: that of the whole catalogue."""
+    ask_secrets: bool = False
+    """Whether its forms may ask a user for passwords, keys and codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class HttpSpec:
     """As in `StdioSpec`."""
     transport: Literal["http", "sse", "auto"] = "auto"
     """Streamable HTTP; HTTP+SSE of 2024-11-05; or the first, and the second where that is refused."""
+    ask_secrets: bool = False
+    """As in `StdioSpec`."""
 
 
 Spec: TypeAlias = StdioSpec | HttpSpec
