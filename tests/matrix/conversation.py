@@ -142,7 +142,8 @@ async def _asked(cell: Cell, kind: str, told: Json, *, knows: bool) -> None:
         if cell.modern:
             assert agent.said("notifications/elicitation/complete") == []
         asked.pop("elicitationId", None)
-    assert asked == params
+    named = {"message": f"[up] {params['message']}"} if method == "elicitation/create" else {}
+    assert asked == {**params, **named}
     assert answer["result"]["structuredContent"] == {"answer": told}, answer
 
 

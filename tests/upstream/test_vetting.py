@@ -98,3 +98,12 @@ def test_a_round_with_one_bad_question_ends_its_call() -> None:
 def test_what_is_no_question_is_for_others_to_judge(result: dict[str, Any]) -> None:
     assert vetted_rounds("bank", InputRequired(result), secrets=False) == InputRequired(result)
     assert vetted_rounds("bank", ToolResult(result), secrets=False) == ToolResult(result)
+
+
+@pytest.mark.parametrize(("one", "fits"), [({"url": "https://a.example/"}, True), ({"url": "javascript:x"}, False), (1, False)])
+def test_addresses_to_visit_before_a_call_are_looked_at_as_well(one: Any, *, fits: bool) -> None:
+    error = ProtocolError({"code": -32042, "message": "visit", "data": {"elicitations": [one]}})
+    told = vetted_rounds("bank", error, secrets=False)
+    assert isinstance(told, ProtocolError)
+    assert (told == error) is fits
+    assert (told.error["code"] == -32602) is not fits

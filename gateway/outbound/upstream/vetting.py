@@ -13,6 +13,7 @@ from gateway.model.tool import Answer, InputRequired, ProtocolError
 from gateway.outbound.upstream.wire import INVALID_PARAMS
 
 ELICIT = "elicitation/create"
+VISIT = -32042
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET = re.compile(
@@ -47,6 +48,8 @@ def vetted(upstream: str | None, params: Mapping[str, Any], *, secrets: bool) ->
 
 def vetted_rounds(upstream: str | None, answer: Answer, *, secrets: bool) -> Answer:
     """As `vetted`, for the questions of a round; where one is not passed on, the call has ended with an error."""
+    if isinstance(answer, ProtocolError) and answer.error.get("code") == VISIT:
+        return _vetted_visits(answer)
     asked = answer.result.get("inputRequests") if isinstance(answer, InputRequired) else None
     if not isinstance(answer, InputRequired) or not isinstance(asked, Mapping):
         return answer
@@ -61,6 +64,17 @@ def vetted_rounds(upstream: str | None, answer: Answer, *, secrets: bool) -> Ans
         if params is not None:
             passed[key] = {**request, "params": fit}
     return InputRequired({**answer.result, "inputRequests": passed})
+
+
+def _vetted_visits(answer: ProtocolError) -> Answer:
+    """The error that says which addresses to visit before the call is made again [MCP 2025-11-25]."""
+    data = answer.error.get("data")
+    listed = data.get("elicitations") if isinstance(data, Mapping) else None
+    for one in listed if isinstance(listed, list) else []:
+        wrong = _unfit_address(one.get("url")) if isinstance(one, Mapping) else "it is none"
+        if wrong is not None:
+            return refusal(wrong)
+    return answer
 
 
 def refusal(why: str) -> ProtocolError:
