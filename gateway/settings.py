@@ -14,6 +14,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place, texts
+from gateway.model.limits import DEFAULT, Limits
 from gateway.model.policy import NAME_PATTERN, Name
 from gateway.outbound.console_entries import EXPANDED as CONSOLE_EXPANDED
 from gateway.outbound.console_entries import ConsoleEntry, console_problems, unfit_console
@@ -139,6 +140,8 @@ class Settings:
     """How reviewers come in."""
     hold_s: float | None = None
     """How long a call that waits for a person is kept with its client; None: as is usual."""
+    limits: Limits = DEFAULT
+    """How much is taken from agents and servers."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -192,6 +195,15 @@ class _Sessions(FilePart):
     idle_s: float | None = Field(default=None, gt=0, le=86_400)
 
 
+class _Limits(FilePart):
+    connections: int = Field(default=DEFAULT.connections, ge=16, le=1_000_000)
+    request_bytes: int = Field(default=DEFAULT.request_bytes, ge=64 * 1024, le=64 * 1024 * 1024)
+    request_s: float = Field(default=DEFAULT.request_s, gt=0, le=600)
+    sessions: int = Field(default=DEFAULT.sessions, ge=1, le=1_000_000)
+    answer_bytes: int = Field(default=DEFAULT.answer_bytes, ge=64 * 1024, le=1024 * 1024 * 1024)
+    listed: int = Field(default=DEFAULT.listed, ge=1, le=100_000)
+
+
 class _RunTokens(FilePart):
     key: str
 
@@ -212,6 +224,7 @@ class _File(FilePart):
     patience: _Patience = _Patience()
     approvals: _Approvals = _Approvals()
     sessions: _Sessions = _Sessions()
+    limits: _Limits = _Limits()
     upstreams: dict[str, UpstreamEntry] = Field(default={})
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
     places: dict[str, PlaceEntry] = Field(default={})
@@ -288,6 +301,7 @@ class _Reading:
             channels=tuple(self._channel(at, entry) for at, entry in enumerate(said.notify)),
             console=said.console.settings(lambda *keys: self._texts["console", *keys]),
             hold_s=said.approvals.hold_s,
+            limits=Limits(**said.limits.model_dump()),
         )
 
     def _place(self, name: str, entry: PlaceEntry) -> LookPlace:

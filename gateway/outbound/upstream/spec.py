@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from gateway.model.limits import DEFAULT
 from gateway.outbound.upstream.naming import OURS
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long we wait, in seconds."""
+    """How long we wait, in seconds, and how much we take."""
 
     start_s: float = 30.0
     """From nothing to a list of tools. `npx` may have to fetch its package first."""
@@ -29,6 +30,10 @@ class Patience:
     """After which a list is read again if its upstream promised nothing about it."""
     least_ttl_s: float = 10.0
     """Servers that send `ttlMs: 0` (the SDK's default) are not asked before every call."""
+    answer_bytes: int = DEFAULT.answer_bytes
+    """Of one message; not time, but of the same kind: what we let a server take of us."""
+    listed: int = DEFAULT.listed
+    """Entries of one list."""
 
 
 DEFAULT_PATIENCE = Patience()
