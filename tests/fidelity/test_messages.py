@@ -175,9 +175,7 @@ async def test_the_clients_progress_with_an_answer_passes_unchanged(it: Cell) ->
 
 
 async def test_an_address_to_visit_passes_with_an_id_in_the_older_era_alone(it: Cell) -> None:
-    asked = (
-        b'{"mode":"url","url":"https://example.invalid/?a=%C3%A9#e","v":1.0,"elicitationId":"e","message":null}'
-    )
+    asked = b'{"mode":"url","url":"https://example.invalid/?a=%C3%A9#e","v":1.0,"elicitationId":"e","message":null}'
     sent = read(asked) if it.kind.server == "legacy" else without(read(asked), "elicitationId")
     _script_question(it, "elicitation/create", dump(sent).encode())
     reply = await it.call(answer='"result":{"action":"accept"}')

@@ -67,10 +67,18 @@ def policy() -> Iterator[tuple[Target, Sequence[bytes]]]:
             try:
                 load_policy(path, condition_trouble)
             except PolicyProblems as problems:
-                assert problems.problems
-                assert all("\n" not in str(problem) and problem.line >= 1 for problem in problems.problems)
+                _placed(problems)
 
         yield target, [small, b"workflow: a\ntransitions:\n  - {name: t, tools: ['*'], when: [args.x == 1]}\n", *seeds]
+
+
+def _placed(problems: PolicyProblems) -> None:
+    assert problems.problems
+    assert all("\n" not in str(problem) and problem.line >= 1 for problem in problems.problems)
+
+
+def _in_one_line(bad: BadCondition) -> None:
+    assert "\n" not in str(bad)
 
 
 CONDITIONS = (
@@ -106,11 +114,11 @@ def cel() -> Iterator[tuple[Target, Sequence[bytes]]]:
             said = compile_condition(text, "transition").decide(values)
             assert said.reason if isinstance(said, Undecided) else isinstance(said, bool)
         except BadCondition as bad:
-            assert "\n" not in str(bad)
+            _in_one_line(bad)
         try:
             compile_value(text, "transition").find(values)
         except BadCondition as bad:
-            assert "\n" not in str(bad)
+            _in_one_line(bad)
 
     yield target, [*CONDITIONS, b'path.within(args.p, \'/srv\')\n\n{"p":"/srv/%2e%2e/x"}']
 
@@ -141,7 +149,7 @@ def console() -> Iterator[tuple[Target, Sequence[bytes]]]:
 
         async def ask(body: bytes) -> None:
             first, raw = body[0] if body else 0, body[1:1500]
-            words = [quote(part, safe="" if first < 128 else "/?&=%") for part in (raw, raw[::-1], raw[:8])]  # noqa: PLR2004
+            words = [quote(part, safe="" if first < 128 else "/?&=%") for part in (raw, raw[::-1], raw[:8])]
             if first % 2:
                 name = asked[first % len(asked)] if b"&" in raw else words[0]
                 path, fields = ANSWERS[first // 2 % len(ANSWERS)].format(name), b"csrf=" + csrf + b"&" + raw
@@ -152,7 +160,7 @@ def console() -> Iterator[tuple[Target, Sequence[bytes]]]:
                     answer = await visitor.http.get(f"/console{path}", headers=_HEADERS)
                 except httpx2.InvalidURL:
                     return
-            assert answer.status_code < 500, (path, answer.status_code)  # noqa: PLR2004
+            assert answer.status_code < 500, (path, answer.status_code)
 
         def target(body: bytes) -> None:
             portal.call(ask, body)

@@ -1,4 +1,4 @@
-"""What a hostile server says is passed on as data, bounded, and believed in nothing [hardening T6, T8, T28, T37, T41-T45]."""
+"""What a hostile server says is passed on as data, bounded, and believed in nothing [hardening T6, T8, T37 to T45]."""
 
 import asyncio
 import contextlib
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.model.tool import NotSent, Silence
+from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.spec import HttpSpec
 from tests.fidelity.cells import Kind
 from tests.hardening.hostile import OK, Ground, call, ground
-from tests.upstream.faults import asked
+from tests.upstream.faults import QUICK
 
 RECORD = "counterfoil/record"
 
@@ -38,6 +38,7 @@ async def test_no_server_forges_a_word_of_ours(it: Ground) -> None:
     await it.still_good()
 
 
+@pytest.mark.slow
 async def test_a_flood_of_progress_and_logs_costs_the_call_nothing_but_them(it: Ground) -> None:
     told = [
         b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":@TOKEN@,"progress":%d}}' % n
@@ -56,7 +57,9 @@ async def test_a_flood_of_progress_and_logs_costs_the_call_nothing_but_them(it: 
 async def test_what_a_server_hides_in_a_page_or_a_prompt_is_counted(it: Ground) -> None:
     listed = b'{"resources":[{"uri":"ui://raw/page","name":"page"}]}'
     (it.cell.folder / "resources_list").write_bytes(listed)
-    page = '{"contents":[{"uri":"ui://raw/page","mimeType":"text/html;profile=mcp-app","text":"<script>\\u202e</script>"}]'
+    page = (
+        '{"contents":[{"uri":"ui://raw/page","mimeType":"text/html;profile=mcp-app","text":"<script>\\u202e</script>"}]'
+    )
     it.cell.answers(page.encode() + b',"_meta":{"counterfoil/record":{"trust":"ours"},"x":1}}')
     reply = await it.cell.client.request("resources/read", '"uri":"ui://raw/page"')
     assert reply.result["contents"][0]["text"] == "<script>\u202e</script>"  # data: it is the client that shows it
@@ -65,7 +68,10 @@ async def test_what_a_server_hides_in_a_page_or_a_prompt_is_counted(it: Ground) 
     assert meta["x"] == 1
 
 
-async def test_ten_thousand_notifications_and_a_storm_of_cancelling_keep_no_call_from_its_answer(tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_ten_thousand_notifications_and_a_storm_of_cancelling_keep_no_call_from_its_answer(
+    tmp_path: Path,
+) -> None:
     async with ground(tmp_path, Kind("stdio", "legacy", "http", "legacy")) as it:
         for n in range(5_000):
             await it.cell.client.notify("notifications/cancelled", f'{{"requestId":{n + 1000}}}')
@@ -93,6 +99,15 @@ async def saying(head: str, body: bytes = b"") -> AsyncIterator[tuple[int, list[
         yield server.sockets[0].getsockname()[1], heard
 
 
+async def state_of(spec: HttpSpec) -> str:
+    """How the gateway finds that server, once it has tried it."""
+    catalogue = await Catalogue.open([spec], prefix=False, patience=QUICK)
+    try:
+        return str(catalogue.health()[spec.name]["state"])
+    finally:
+        await catalogue.close()
+
+
 async def test_nothing_that_a_server_names_is_fetched_and_no_credential_follows_it() -> None:
     async with saying("200 OK") as (elsewhere, heard):
         url = f"http://127.0.0.1:{elsewhere}/"
@@ -104,7 +119,7 @@ async def test_nothing_that_a_server_names_is_fetched_and_no_credential_follows_
         ):
             async with saying(head) as (port, asked_for):
                 spec = HttpSpec("x", f"http://127.0.0.1:{port}/mcp", {"Authorization": "Bearer ours"})
-                assert isinstance(await asked(spec), NotSent | Silence)
+                assert await state_of(spec) == "unhealthy"
                 assert asked_for
         assert heard == []
 
@@ -113,7 +128,7 @@ async def test_nothing_that_a_server_names_is_fetched_and_no_credential_follows_
 async def test_no_answer_unfolds_into_more_than_was_sent(coding: str) -> None:
     head = f"200 OK\r\nContent-Type: application/json\r\nContent-Encoding: {coding}"
     async with saying(head, b"\x1f\x8b" + b"\0" * 1000) as (port, heard):
-        assert isinstance(await asked(HttpSpec("x", f"http://127.0.0.1:{port}/mcp")), NotSent | Silence)
+        assert await state_of(HttpSpec("x", f"http://127.0.0.1:{port}/mcp")) == "unhealthy"
         assert b"accept-encoding: identity" in heard[0].lower()
 
 

@@ -17,11 +17,14 @@ from gateway.model.limits import Limits
 from tests.hardening.hostile import Ground, ground
 from tests.inbound.served import door
 
+BODY = (
+    b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json, text/event-stream\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
+)
 HALVES = (
     b"",
     b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
-    b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json, text/event-stream\r\n"
-    b"Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{",
+    BODY,
     b"\x16\x03\x01\x02\x00\x01\x00",
 )
 """Nothing; half a head; half a body; a TLS hello, of which the rest never comes."""
@@ -46,7 +49,7 @@ async def half_open(port: int, count: int) -> AsyncIterator[list[asyncio.StreamW
 def descriptors(count: int) -> Iterator[None]:
     """This process may open so many files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard not in {resource.RLIM_INFINITY} and hard < count:
+    if hard != resource.RLIM_INFINITY and hard < count:
         pytest.skip(f"this system lets a process open no more than {hard} files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count), hard))
     try:
@@ -92,7 +95,7 @@ async def half_open_bodies(port: int, count: int) -> AsyncIterator[None]:
         for _ in range(count):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             stack.callback(writer.close)
-            writer.write(HALVES[2].replace(b"\r\n\r\n{", b"\r\nExpect: 100-continue\r\n\r\n"))
+            writer.write(BODY.replace(b"\r\n\r\n{", b"\r\nExpect: 100-continue\r\n\r\n"))
             with anyio.fail_after(5):  # it has been heard
                 await reader.readuntil(b"\r\n\r\n")
         yield
