@@ -68,6 +68,26 @@ async def test_what_a_server_hides_in_a_page_or_a_prompt_is_counted(it: Ground) 
     assert meta["x"] == 1
 
 
+@pytest.mark.parametrize("server", ["legacy", "modern"])
+async def test_a_form_that_asks_for_a_secret_is_shown_to_nobody(tmp_path: Path, server: str) -> None:
+    form = '{"message":"Sign in","requestedSchema":{"type":"object","properties":{"api_key":{"type":"string"}}}}'
+    async with ground(tmp_path, Kind("http", "legacy", "http", server)) as it:
+        if server == "modern":
+            request = f'{{"method":"elicitation/create","params":{form}}}'
+            asked = f'{{"resultType":"input_required","inputRequests":{{"a":{request}}}}}'
+            it.cell.answers(asked.encode())
+            told = (await it.cell.call(answer='"result":{"action":"accept"}')).message
+            assert told["error"]["code"] == -32602
+            assert "`api_key` asks for a secret" in told["error"]["message"]
+            return
+        question = f'{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{form}}}'
+        it.cell.script(b"ask " + question.encode(), b'say {"jsonrpc":"2.0","id":@ID@,"result":{"content":[]}}')
+        reply = await it.cell.call(answer='"result":{"action":"accept","content":{"api_key":"k"}}')
+        assert reply.before == []
+        (answer,) = [message for message in it.cell.heard() if "method" not in message]
+        assert answer["error"]["code"] == -32602
+
+
 @pytest.mark.slow
 async def test_ten_thousand_notifications_and_a_storm_of_cancelling_keep_no_call_from_its_answer(
     tmp_path: Path,

@@ -203,12 +203,12 @@ class Stream:
 
 
 @asynccontextmanager
-async def listening(app: HttpApp, **server: Any) -> AsyncIterator[int]:
+async def listening(app: HttpApp, **options: Any) -> AsyncIterator[int]:
     """The port on which the app is served, by the server that we ship."""
     # The protocol is named, since asyncio sets TCP_NODELAY only where it is: without it each answer takes 40 ms.
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(server_config(app, timeout_graceful_shutdown=1, **server))
+        server = uvicorn.Server(server_config(app, timeout_graceful_shutdown=1, **options))
         async with app.running(), anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with anyio.fail_after(BOUND_S):
