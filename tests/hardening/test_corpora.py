@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -133,7 +133,7 @@ QUARANTINED = {
 """Schemas that refer to an address: nothing is fetched, so a tool with such a schema is withheld."""
 
 
-def _missing(why: str) -> Any:
+def _missing(why: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(f"no corpus to test with: {why}")
     pytest.skip(f"NOT TESTED WITH THE CORPUS: {why}")

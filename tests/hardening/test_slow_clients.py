@@ -103,7 +103,7 @@ async def half_open_bodies(port: int, count: int) -> AsyncIterator[None]:
 
 def test_descriptors_are_kept_for_the_ledger_and_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     set_to: list[tuple[int, int]] = []
-    monkeypatch.setattr(serving.resource, "setrlimit", lambda _, limits: set_to.append(limits))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: set_to.append(limits))
     for soft, hard, wanted, room, told in (
         (1024, 524_288, 10_000, 10_000, [(10_512, 524_288)]),
         (1024, 4096, 10_000, 3584, [(4096, 4096)]),
@@ -113,7 +113,7 @@ def test_descriptors_are_kept_for_the_ledger_and_the_servers(monkeypatch: pytest
         (resource.RLIM_INFINITY, resource.RLIM_INFINITY, 100, 100, []),
     ):
         set_to.clear()
-        monkeypatch.setattr(serving.resource, "getrlimit", lambda _, pair=(soft, hard): pair)
+        monkeypatch.setattr(resource, "getrlimit", lambda _, pair=(soft, hard): pair)
         assert serving.room_for(wanted) == room
         assert set_to == told
 

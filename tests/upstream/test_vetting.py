@@ -101,7 +101,7 @@ def test_what_is_no_question_is_for_others_to_judge(result: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize(
-    ("one", "fits"), [({"url": "https://a.example/"}, True), ({"url": "javascript:x"}, False), (1, False)]
+    ("one", "fits"), [({"url": "https://a.example/"}, True), ({"url": "javascript:x"}, False), ({}, False), (1, False)]
 )
 def test_addresses_to_visit_before_a_call_are_looked_at_as_well(one: Any, *, fits: bool) -> None:
     error = ProtocolError({"code": -32042, "message": "visit", "data": {"elicitations": [one]}})

@@ -49,7 +49,7 @@ def vetted(upstream: str | None, params: Mapping[str, Any], *, secrets: bool) ->
 def vetted_rounds(upstream: str | None, answer: Answer, *, secrets: bool) -> Answer:
     """As `vetted`, for the questions of a round; where one is not passed on, the call has ended with an error."""
     if isinstance(answer, ProtocolError) and answer.error.get("code") == VISIT:
-        return _vetted_visits(answer)
+        return _vetted_visits(upstream, answer)
     asked = answer.result.get("inputRequests") if isinstance(answer, InputRequired) else None
     if not isinstance(answer, InputRequired) or not isinstance(asked, Mapping):
         return answer
@@ -66,15 +66,19 @@ def vetted_rounds(upstream: str | None, answer: Answer, *, secrets: bool) -> Ans
     return InputRequired({**answer.result, "inputRequests": passed})
 
 
-def _vetted_visits(answer: ProtocolError) -> Answer:
+def _vetted_visits(upstream: str | None, answer: ProtocolError) -> Answer:
     """The error that says which addresses to visit before the call is made again [MCP 2025-11-25]."""
     data = answer.error.get("data")
     listed = data.get("elicitations") if isinstance(data, Mapping) else None
-    for one in listed if isinstance(listed, list) else []:
-        wrong = _unfit_address(one.get("url")) if isinstance(one, Mapping) else "it is none"
-        if wrong is not None:
-            return refusal(wrong)
-    return answer
+    if not isinstance(data, Mapping) or not isinstance(listed, list):
+        return answer
+    passed: list[Any] = []
+    for one in listed:
+        fit = vetted(upstream, {"url": None, **one}, secrets=False) if isinstance(one, Mapping) else "it is no address"
+        if isinstance(fit, str):
+            return refusal(fit)
+        passed.append(fit)
+    return ProtocolError({**answer.error, "data": {**data, "elicitations": passed}})
 
 
 def refusal(why: str) -> ProtocolError:
