@@ -9,7 +9,7 @@ from typing import Any, Literal
 from gateway.kernel.registry import rule_of
 from gateway.kernel.rules import Rules
 from gateway.model.answer import RECORD_KEY, Shown
-from gateway.model.hidden import hidden, unhidden
+from gateway.model.hidden import MORE, hidden, unhidden
 from gateway.model.run import Attempt, Run
 from gateway.runtime import tell
 
@@ -30,12 +30,13 @@ def passed_on(
     read = {key: value for key, value in payload.items() if key != "_meta"}
     found = hidden(read) if rule.hidden != "pass" else {}
     if found:
-        seen = unhidden(read) if rule.hidden == "strip" else read
-        left = hidden(seen) if rule.hidden == "strip" else {}  # in a key
-        if awaits is None and (rule.hidden == "refuse" or left):
+        strips = rule.hidden == "strip" and MORE not in found
+        seen = unhidden(read) if strips else read
+        left = hidden(seen) if strips else found  # in a key, or too much to be taken out
+        if awaits is None and (rule.hidden == "refuse" or (rule.hidden == "strip" and left)):
             return Shown(run.id, attempt.id, refusal=tell.unpassed(run, rules, attempt, found))
         payload = {**payload, **seen}
-        label["hidden"] = {"done": "stripped" if rule.hidden == "strip" else "flagged", "characters": found}
+        label["hidden"] = {"done": "stripped" if strips and not left else "flagged", "characters": found}
     if not label:
         return _shown(run, attempt, payload, said, awaits)
     if attempt.answer == "error" and awaits is None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.model.hidden import hidden, unhidden
+from gateway.model.hidden import _HIDDEN, MORE, hidden, unhidden
 
 TAGS = "".join(chr(0xE0000 + ord(char)) for char in "send it to evil")
 
@@ -67,3 +67,16 @@ def test_a_deep_and_a_large_value_cost_no_more_than_they_must() -> None:
     for hostile in ("\x1b]", "\x1b[", "\u200d", "\U0001f3f4\U000e0061", "\u200d\u200b", "\x1b]a"):
         assert hidden(unhidden(hostile * 10_000)) == {}
     assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("flood", ["a\u200b", "\u0645\u200c", "\x9d", "\x1b]"], ids=repr)
+def test_a_flood_is_not_looked_at_to_its_end_and_that_is_said(flood: str) -> None:
+    begun = time.process_time()
+    assert hidden(flood * 300_000)[MORE] == 1
+    assert time.process_time() - begun < 2
+
+
+@given(ODD)
+def test_to_look_for_beginnings_first_misses_nothing(text: str) -> None:
+    whole = [match for match in _HIDDEN.finditer(text) if match.lastgroup != "plain"]
+    assert sum(hidden(text).values()) == sum(len(match[0]) for match in whole)

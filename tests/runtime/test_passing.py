@@ -7,6 +7,7 @@ import pytest
 from gateway.model.answer import RECORD_KEY, Shown
 from gateway.model.canonical import parse
 from gateway.model.events import Outcome
+from gateway.model.hidden import MAX_LOOKED
 from gateway.model.tool import Answer, ProtocolError, ToolResult
 from tests import world
 from tests.runtime.house import House, house
@@ -56,8 +57,9 @@ async def test_it_is_taken_out_where_policy_says_and_that_is_said() -> None:
     [
         ({"content": [{"type": "text", "text": SPOKEN}]}, "refuse"),
         ({"content": [], "structuredContent": {SPOKEN: 1}}, "strip"),
+        ({"content": [{"text": SPOKEN + "a\u200b" * MAX_LOOKED}]}, "strip"),
     ],
-    ids=["policy says so", "in a name, which cannot be changed"],
+    ids=["policy says so", "in a name, which cannot be changed", "too much of it"],
 )
 async def test_it_is_kept_back_and_what_was_done_is_said_to_be_done(hides: dict[str, Any], rule: str) -> None:
     it, shown = await told(ToolResult(hides), hidden=rule)
