@@ -1,10 +1,13 @@
 """Every threat has tests, every test that is named is there, and the page says what the table says."""
 
 import ast
+from dataclasses import asdict
 from functools import cache
 
 import pytest
 
+from gateway.model.limits import DEFAULT
+from gateway.outbound.yaml_files import compose
 from tests.hardening.table import PAGE, ROOT, Row, rows, written
 
 
@@ -46,6 +49,12 @@ NOT_OF_THE_LIST = {
     "hardening/test_slow_clients.py::test_every_limit_is_safe_as_it_is",
     "hardening/test_slow_clients.py::test_where_all_have_said_what_they_want_no_more_come_in",
 }
+
+
+def test_the_limits_of_the_page_are_the_defaults() -> None:
+    block = PAGE.read_text().partition("```yaml\nlimits:")[2].partition("```")[0]
+    said = compose(f"limits:{block}", "hardening.md").value["limits"]
+    assert said == asdict(DEFAULT)
 
 
 def test_the_page_is_current() -> None:

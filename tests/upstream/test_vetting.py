@@ -48,6 +48,12 @@ def test_a_form_that_asks_for_none_is_passed_on(asked: dict[str, Any]) -> None:
     assert vetted(None, asked, secrets=False) == asked
 
 
+def test_a_form_without_end_is_not_read_to_it() -> None:
+    fields = {f"f{number}": {"type": "string"} for number in range(100_000)}
+    said = vetted("bank", {"message": "?", "requestedSchema": {"properties": fields}}, secrets=False)
+    assert said == "it has more than 200 fields"
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from gateway.model.tool import Answer, InputRequired, ProtocolError
 from gateway.outbound.upstream.wire import INVALID_PARAMS
 
+MAX_FIELDS = 200
+"""Of one form; more than anybody fills in."""
 ELICIT = "elicitation/create"
 VISIT = -32042
 
@@ -106,6 +108,8 @@ def _asks_for_a_secret(params: Mapping[str, Any]) -> str | None:
     fields = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(fields, Mapping):
         return None
+    if len(fields) > MAX_FIELDS:
+        return f"it has more than {MAX_FIELDS} fields"
     for name, field in fields.items():
         if not isinstance(field, Mapping) or not _is_free(field):
             continue
