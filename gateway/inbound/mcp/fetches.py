@@ -81,7 +81,7 @@ class Fetches:
     def _told(self, asking: Asking, upstream: str, answer: Answer) -> dict[str, Any]:
         match answer:
             case ToolResult(result):
-                told = _counted(dict(result))
+                told = _counted(dict(result)) if asking.method in ROUNDS else dict(result)
                 return results.for_cache(told) if asking.modern and asking.method == "resources/read" else told
             case InputRequired(result) if asking.modern:
                 inner = result.get("requestState")
