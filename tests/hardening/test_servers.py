@@ -89,6 +89,7 @@ async def test_a_form_that_asks_for_a_secret_is_shown_to_nobody(tmp_path: Path, 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_ten_thousand_notifications_and_a_storm_of_cancelling_keep_no_call_from_its_answer(
     tmp_path: Path,
 ) -> None:
