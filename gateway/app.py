@@ -13,6 +13,7 @@ from random import SystemRandom
 from typing import Any
 
 from gateway.inbound.mcp import IDLE_S, OWN_TOOLS
+from gateway.model.limits import DEFAULT, Limits
 from gateway.outbound.agent_entries import AgentSettings
 from gateway.outbound.citations import CitationsOnDisk
 from gateway.outbound.clock import clock_of
@@ -96,6 +97,8 @@ class Gateway:
     """As in `Plan`."""
     lacking: str | None = None
     """The id of a key that payloads need and that is not here."""
+    limits: Limits = DEFAULT
+    """As in `Plan`."""
 
     def introduction(self) -> Sequence[str]:
         """What the person who started us should know, a line each."""
@@ -194,6 +197,7 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
                     stdio=stdio,
                     reviewing=plan.reviewing,
                     agents=plan.agents,
+                    limits=plan.limits,
                 )
         finally:
             # At the same time: each may take a while, and together they have what is left of 5 s.

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.inbound.mcp import IDLE_S
+from gateway.model.limits import DEFAULT, Limits
 from gateway.model.policy import Policy
 from gateway.outbound.agent_entries import AgentSettings
 from gateway.outbound.clock import SystemClock
@@ -66,6 +67,8 @@ class Plan:
     """None where nobody reviews over HTTP."""
     agents: AgentSettings = field(default_factory=AgentSettings)
     """How agents come in over HTTP."""
+    limits: Limits = DEFAULT
+    """How much is taken from agents and servers."""
     data: DataSettings = field(default_factory=DataSettings)
     """What is redacted, encrypted and erased."""
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
@@ -97,6 +100,7 @@ def plan_of(settings: Settings) -> Plan:
         session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
         places=settings.places,
         channels=installed(settings.channels),
+        limits=settings.limits,
         telemetry=settings.telemetry,
         agents=settings.agents,
         data=settings.data,
@@ -124,7 +128,7 @@ def one_policy(path: Path, places: Mapping[str, Place] | None = None) -> tuple[P
 
 def specs_of(settings: Settings) -> list[Spec]:
     """The servers that `gateway.yaml` describes."""
-    return [_spec(upstream) for upstream in settings.upstreams]
+    return [_spec(upstream, settings.limits) for upstream in settings.upstreams]
 
 
 def _options(told: ClientPatience, hold_s: float | None) -> Options:
@@ -135,24 +139,18 @@ def _options(told: ClientPatience, hold_s: float | None) -> Options:
     return replace(options, patience_s=default_s, patience_by_client=by_client, hold_s=hold_s)
 
 
-def _spec(upstream: Upstream) -> Spec:
+def _spec(upstream: Upstream, limits: Limits) -> Spec:
+    patience, secrets = _patience(upstream.timeouts, limits), upstream.ask_secrets
     if isinstance(upstream, HttpUpstream):
         headers = {name: value.get_secret_value() for name, value in upstream.headers.items()}
-        return HttpSpec(upstream.name, upstream.url, headers, _patience(upstream.timeouts), upstream.transport)
+        return HttpSpec(upstream.name, upstream.url, headers, patience, upstream.transport, secrets)
     env = {name: value.get_secret_value() for name, value in upstream.env.items()}
     cwd = str(upstream.cwd) if upstream.cwd is not None else None
-    return StdioSpec(
-        upstream.name,
-        upstream.command,
-        upstream.args,
-        env,
-        cwd,
-        shown=upstream.shown,
-        patience=_patience(upstream.timeouts),
-    )
+    return StdioSpec(upstream.name, upstream.command, upstream.args, env, cwd, upstream.shown, patience, secrets)
 
 
-def _patience(told: Timeouts) -> Patience:
-    start_s = DEFAULT_PATIENCE.start_s if told.start_s is None else told.start_s
-    connect_s = DEFAULT_PATIENCE.connect_s if told.connect_s is None else told.connect_s
-    return replace(DEFAULT_PATIENCE, start_s=start_s, connect_s=connect_s)
+def _patience(told: Timeouts, limits: Limits) -> Patience:
+    usual = replace(DEFAULT_PATIENCE, answer_bytes=limits.answer_bytes, listed=limits.listed)
+    start_s = usual.start_s if told.start_s is None else told.start_s
+    connect_s = usual.connect_s if told.connect_s is None else told.connect_s
+    return replace(usual, start_s=start_s, connect_s=connect_s)

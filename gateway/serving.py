@@ -1,6 +1,7 @@
 """A running gateway behind its fronts: one client over stdio, or any number over HTTP."""
 
 import asyncio
+import resource
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -48,6 +49,8 @@ GRACE_S = 1
 """How long open streams may delay the end of the HTTP front; calls under way are the engine's to wait for."""
 NO_FIGURES = "no figures are kept: say `prometheus: true` under `telemetry` in gateway.yaml, or OTEL_METRICS_EXPORTER\n"
 NOT_FROM_AFAR = "figures are told on this machine alone: scrape them here, or have them sent over OTLP\n"
+RESERVED = 512
+"""Descriptors that are not for agents: the ledger, servers, verifiers, reviewers."""
 LET_GO_S = 0.2
 """How long the answers may take that calls get which waited for a person."""
 
@@ -150,10 +153,15 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         hosts=[urlsplit(url).netloc],
         pages={"/healthz": pages, "/readyz": pages, "/metrics": pages},
         idle_s=gateway.session_idle_s,
+        max_sessions=gateway.limits.sessions,
+        body_bytes=gateway.limits.request_bytes,
+        body_timeout_s=gateway.limits.request_s,
     )
     console = None if gateway.reviewing is None else _console(gateway, gateway.reviewing)
     front = door if console is None else _beside(door, console.app)
-    server = _Server(server_config(front, timeout_graceful_shutdown=GRACE_S))
+    server = _Server(
+        server_config(front, connections=room_for(gateway.limits.connections), timeout_graceful_shutdown=GRACE_S)
+    )
     async with door.running(), nullcontext() if console is None else console.assistants.running():
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:
@@ -166,6 +174,16 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
                 console.close()
             server.should_exit = True  # uvicorn closes its connections only on its own way out
             await serving
+
+
+def room_for(wanted: int) -> int:
+    """How many connections there may be: not so many that no descriptor is left for the ledger and the servers."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = wanted + RESERVED
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        soft = enough if hard == resource.RLIM_INFINITY else min(hard, enough)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else max(16, min(wanted, soft - RESERVED))
 
 
 class _Console(NamedTuple):

@@ -9,11 +9,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place, texts
+from gateway.model.limits import DEFAULT, Limits
 from gateway.model.policy import NAME_PATTERN, Name
 from gateway.outbound import agent_entries
 from gateway.outbound.console_entries import EXPANDED as CONSOLE_EXPANDED
@@ -23,6 +24,10 @@ from gateway.outbound.data_entries import EXPANDED as DATA_EXPANDED
 from gateway.outbound.data_entries import PATTERNS as DATA_PATTERNS
 from gateway.outbound.data_entries import DataEntry, data_problems, unfit_data
 from gateway.outbound.data_entries import DataSettings as DataSettings
+from gateway.outbound.described import HttpUpstream as HttpUpstream
+from gateway.outbound.described import StdioUpstream as StdioUpstream
+from gateway.outbound.described import Timeouts as Timeouts
+from gateway.outbound.described import Upstream as Upstream
 from gateway.outbound.file_models import read_as
 from gateway.outbound.fitting import MEMORY, SQLITE, unfit
 from gateway.outbound.head_file import HeadFile
@@ -64,47 +69,6 @@ class Listen:
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
-
-
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """How long an upstream may take for what is no tool call; None: as is usual."""
-
-    start_s: float | None = None
-    """From nothing to a list of tools."""
-    connect_s: float | None = None
-    """For DNS, TCP and TLS together."""
-
-
-@dataclass(frozen=True, slots=True)
-class StdioUpstream:
-    """A server that we start. `args` and `env` may hold secrets."""
-
-    name: str
-    shown: str
-    """The command line as the file writes it, references and all; for messages."""
-    command: str = field(repr=False)
-    args: tuple[str, ...] = field(repr=False)
-    env: Mapping[str, SecretStr]
-    cwd: Path | None = None
-    timeouts: Timeouts = Timeouts()
-
-
-@dataclass(frozen=True, slots=True)
-class HttpUpstream:
-    """A server at an address, over streamable HTTP. `url` and `headers` may hold secrets."""
-
-    name: str
-    shown: str
-    """The address as the file writes it, references and all; for messages."""
-    url: str = field(repr=False)
-    headers: Mapping[str, SecretStr]
-    timeouts: Timeouts = Timeouts()
-    transport: Literal["http", "sse", "auto"] = "auto"
-    """Streamable HTTP, the transport of 2024, or whichever the server takes."""
-
-
-Upstream: TypeAlias = StdioUpstream | HttpUpstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +114,8 @@ class Settings:
     """How agents come in over HTTP."""
     data: DataSettings = field(default_factory=DataSettings)
     """What is redacted, encrypted and erased."""
+    limits: Limits = DEFAULT
+    """How much is taken from agents and servers."""
 
 
 def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -190,6 +156,15 @@ class _Sessions(FilePart):
     idle_s: float | None = Field(default=None, gt=0, le=86_400)
 
 
+class _Limits(FilePart):
+    connections: int = Field(default=DEFAULT.connections, ge=16, le=1_000_000)
+    request_bytes: int = Field(default=DEFAULT.request_bytes, ge=64 * 1024, le=64 * 1024 * 1024)
+    request_s: float = Field(default=DEFAULT.request_s, gt=0, le=600)
+    sessions: int = Field(default=DEFAULT.sessions, ge=1, le=1_000_000)
+    answer_bytes: int = Field(default=DEFAULT.answer_bytes, ge=64 * 1024, le=1024 * 1024 * 1024)
+    listed: int = Field(default=DEFAULT.listed, ge=1, le=100_000)
+
+
 class _RunTokens(FilePart):
     key: str
 
@@ -210,6 +185,7 @@ class _File(FilePart):
     patience: _Patience = _Patience()
     approvals: _Approvals = _Approvals()
     sessions: _Sessions = _Sessions()
+    limits: _Limits = _Limits()
     upstreams: dict[str, UpstreamEntry] = Field(default={})
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
     places: dict[str, PlaceEntry] = Field(default={})
@@ -309,6 +285,7 @@ class _Reading:
             telemetry=said.telemetry.settings(),
             agents=self._agents(said),
             data=said.data.settings(lambda *keys: self._texts["data", *keys]),
+            limits=Limits(**said.limits.model_dump()),
         )
 
     def _console(self, said: _File) -> ConsoleSettings:
@@ -356,7 +333,8 @@ class _Reading:
         if address is not None:
             shown = self._document.value[place[0]][name][address]
             headers = {key: SecretStr(self._texts[*place, "headers", key]) for key in entry.headers}
-            return HttpUpstream(name, shown, self._texts[*place, address], headers, timeouts, _transport(entry.type))
+            url, transport = self._texts[*place, address], _transport(entry.type)
+            return HttpUpstream(name, shown, url, headers, timeouts, transport, ask_secrets=entry.ask_secrets)
         return StdioUpstream(
             name=name,
             shown=" ".join([entry.command or "", *entry.args]),
@@ -365,6 +343,7 @@ class _Reading:
             env={key: SecretStr(self._texts[*place, "env", key]) for key in entry.env},
             cwd=None if entry.cwd is None else self._folder / self._texts[*place, "cwd"],
             timeouts=timeouts,
+            ask_secrets=entry.ask_secrets,
         )
 
 

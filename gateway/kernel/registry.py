@@ -53,8 +53,7 @@ class Registered:
 
 def registered(tool: Tool, policy: Policy) -> Registered:
     """What policy and definition together say; the first matching registry entry counts."""
-    named = ((pattern, rule) for pattern, rule in policy.tools.items() if names(pattern, tool.name))
-    pattern, rule = next(named, (None, ToolRule()))
+    pattern, rule = _entry(tool.name, policy)
     trust = policy.annotations == "trust"
     effect, why = (rule.effect, None) if rule.effect is not None else _inferred(tool, trust=trust)
     idempotency, repeats = _idempotency(tool, rule, effect, trust=trust)
@@ -62,6 +61,19 @@ def registered(tool: Tool, policy: Policy) -> Registered:
     guessed = {"effect": why, "idempotency": repeats, "reversible": undone}
     guesses = {what: because for what, because in guessed.items() if because is not None}
     return Registered(tool, rule, effect, why, pattern, idempotency, reversible, guesses)
+
+
+def rule_of(name: str, policy: Policy) -> ToolRule:
+    """What the registry says of the tool of that name; the first matching entry counts."""
+    return _entry(name, policy)[1]
+
+
+def _entry(name: str, policy: Policy) -> tuple[str | None, ToolRule]:
+    named = ((pattern, rule) for pattern, rule in policy.tools.items() if names(pattern, name))
+    return next(named, (None, _SILENT))
+
+
+_SILENT = ToolRule()
 
 
 def is_pinned(tool: Tool, policy: Policy) -> bool:

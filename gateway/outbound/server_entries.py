@@ -58,6 +58,7 @@ class UpstreamEntry(FilePart):
     headers: dict[str, str] = {}
     type: str | None = None
     timeouts: TimeoutsEntry = TimeoutsEntry()
+    ask_secrets: bool = False
 
     @property
     def off(self) -> bool:

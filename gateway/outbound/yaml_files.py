@@ -17,6 +17,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from gateway.model.flaws import Place
+from gateway.model.unseen import spelled_out
 
 MAX_BYTES = 1 << 20
 """A policy that nobody can read is no policy."""
@@ -39,7 +40,8 @@ class Problem:
 
     def __str__(self) -> str:
         path = f"{self.path}: " if self.path else ""
-        return f"{self.file}:{self.line}:{self.column}: {path}{self.message}"
+        # In one line, whatever the file says: a key or a text may hold ends of lines, and codes of terminals.
+        return spelled_out(f"{self.file}:{self.line}:{self.column}: {path}{self.message}")
 
 
 class Problems(ValueError):

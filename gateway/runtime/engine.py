@@ -46,6 +46,7 @@ from gateway.runtime.flight import Flight, LeftAlone, Moment, Unrecorded
 from gateway.runtime.gather import Gathering, Wanting
 from gateway.runtime.lineage import goes_on
 from gateway.runtime.looking import NOWHERE
+from gateway.runtime.passing import passed_on
 from gateway.runtime.questions import Questions
 from gateway.runtime.undo import Undoer, Unneeded
 from gateway.runtime.waiting import within
@@ -314,10 +315,9 @@ class Engine:
     ) -> Shown:
         """The attempt's outcome, from the answer in hand or from the record of it."""
         if attempt.state is AttemptState.SUSPENDED and isinstance(answer, InputRequired | TaskStarted):
-            said, asks = tell.record(run, rules, attempt, replayed=False), isinstance(answer, InputRequired)
-            asked = attempt.asked if asks else None
-            awaits: Literal["input", "task"] = "input" if asks else "task"
-            return Shown(run.id, attempt.id, payload_of(answer), record=said, awaits=awaits, round=asked)
+            said = tell.record(run, rules, attempt, replayed=False)
+            awaits: Literal["input", "task"] = "input" if isinstance(answer, InputRequired) else "task"
+            return passed_on(run, rules, attempt, answer.result, said, awaits)
         refused = tell.attempt_refusal(run, rules, attempt, self._options.settle_at, self._options.approve_at)
         if refused is not None:
             refused = await self._with_failure(refused, run, rules, attempt)
@@ -330,9 +330,7 @@ class Engine:
         if payload is None:
             gone = tell.erased(run, rules, attempt)
             return Shown(run.id, attempt=attempt.id, refusal=gone)
-        if attempt.answer == "error":
-            return Shown(run.id, attempt=attempt.id, error=payload, record=said)
-        return Shown(run.id, attempt=attempt.id, result=payload, record=said)
+        return passed_on(run, rules, attempt, payload, said)
 
     async def _with_failure(self, refused: Refusal, run: Run, rules: Rules, attempt: Attempt) -> Refusal:
         """With what was found, where a verifier found something against it."""

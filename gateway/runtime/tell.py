@@ -274,6 +274,15 @@ def erased(run: Run, rules: Rules, attempt: Attempt) -> Refusal:
     return _said(base | {"outcome": Outcome.HELD, "executed": True, "reason": reason})
 
 
+def unpassed(run: Run, rules: Rules, attempt: Attempt, found: Mapping[str, int]) -> Refusal:
+    """The call ended, and policy passes its answer on to no model, for what is hidden in it."""
+    base = _base(run, rules, attempt.intent.tool, attempt.intent.transition) | {"attempt": attempt.id}
+    kinds = ", ".join(f"{kind.replace('_', ' ')}: {count}" for kind, count in found.items())
+    reason = f"the server answered, and its answer hides characters ({kinds}): it is recorded, and not passed on"
+    advice = "The call was made. Do not repeat it; tell the user that a person must look at the recorded answer."
+    return _said(base | {"outcome": Outcome.DENIED, "executed": True, "reason": reason, "next": advice})
+
+
 def ledger_unavailable(run: Run, rules: Rules, tool: str, reason: str, *, executed: Executed) -> Refusal:
     """Nothing is dispatched while it cannot be recorded; an answer that cannot be recorded is no success."""
     said = {"outcome": Outcome.LEDGER_UNAVAILABLE, "reason": reason, "executed": executed, "retry_after_s": 2.0}

@@ -2,8 +2,10 @@
 
 - ids and progress tokens: each connection has its own;
 - names of tools and prompts: ours have the server's before them;
-- `_meta`: our record is added to the result of a call, and what a peer writes under our prefix is not passed on; an
-  empty one, or null, is the same as none;
+- `_meta`: our record is added to the result of a call, and to a page or prompt whose text hides characters; what a peer
+  writes under our prefix is not passed on; an empty one, or null, is the same as none;
+- an error whose text hides characters, or of a tool that policy calls untrusted: our label is added to its `data`;
+- the message of a question to the user: where several servers may ask, the name of the one that does stands before it;
 - `params` that are missing are the same as empty ones, `arguments` that are missing or null the same as `{}`;
 - the words of the era: the envelope in `_meta` of a request, `resultType`, `serverInfo`, `ttlMs` and `cacheScope` of a
   result, `elicitationId` of an address to visit, the code of a resource that is not there, an `outputSchema` that is no
@@ -52,6 +54,8 @@ def arrived_result(arrived: Mapping[str, Any], sent: Mapping[str, Any], kind: Ki
     added = []
     if method == "tools/call":
         assert isinstance(meta.pop(RECORD), dict)
+    elif method in {"prompts/get", "resources/read"} and RECORD in meta:
+        assert meta.pop(RECORD).keys() == {"hidden"}
     if kind.client == "modern":
         assert arrived["resultType"] == sent.get("resultType", "complete")
         if SERVER_INFO not in (sent.get("_meta") or {}):

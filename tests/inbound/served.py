@@ -203,12 +203,12 @@ class Stream:
 
 
 @asynccontextmanager
-async def listening(app: HttpApp) -> AsyncIterator[int]:
+async def listening(app: HttpApp, **options: Any) -> AsyncIterator[int]:
     """The port on which the app is served, by the server that we ship."""
     # The protocol is named, since asyncio sets TCP_NODELAY only where it is: without it each answer takes 40 ms.
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(server_config(app, timeout_graceful_shutdown=1))
+        server = uvicorn.Server(server_config(app, timeout_graceful_shutdown=1, **options))
         async with app.running(), anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with anyio.fail_after(BOUND_S):
@@ -220,10 +220,10 @@ async def listening(app: HttpApp) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def door(relay: FakeRelay | None = None, **settings: Any) -> AsyncIterator[Served]:
+async def door(relay: FakeRelay | None = None, connections: int = 1_000, **settings: Any) -> AsyncIterator[Served]:
     """The door before a fake relay, open on a loopback port."""
     relay, clock = relay or FakeRelay(), ToldClock()
     more = {"run_key": KEY, **settings}
     app = http_app(relay=relay, delivered=relay.delivered, now=clock.now, **more)
-    async with listening(app) as port:
+    async with listening(app, connections=connections) as port:
         yield Served(port, relay, clock, app)

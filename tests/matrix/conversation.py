@@ -142,8 +142,13 @@ async def _asked(cell: Cell, kind: str, told: Json, *, knows: bool) -> None:
         if cell.modern:
             assert agent.said("notifications/elicitation/complete") == []
         asked.pop("elicitationId", None)
-    assert asked == params
+    assert asked == (named(params) if method == "elicitation/create" else params)
     assert answer["result"]["structuredContent"] == {"answer": told}, answer
+
+
+def named(params: Json) -> Json:
+    """A question to the user, as it is passed on: it says which server asks."""
+    return {**params, "message": f"[up] {params['message']}"}
 
 
 def _refused(cell: Cell, answer: Json) -> None:
@@ -178,13 +183,13 @@ async def addresses_to_visit(cell: Cell) -> None:
     if not cell.modern and not cell.upstream_modern:
         error = await cell.agent.error("tools/call", params)
         assert error["code"] == -32042
-        assert error["data"]["elicitations"] == [{**QUESTIONS["url"][1], "elicitationId": "e-2"}]
+        assert error["data"]["elicitations"] == [{**named(QUESTIONS["url"][1]), "elicitationId": "e-2"}]
     if cell.modern or not cell.upstream_modern or knows:
         result = (await cell.agent.request("tools/call", params))["result"]
         assert result["structuredContent"] == {"answer": VISITED}
     if cell.modern:
         (question,) = cell.agent.asked[-1:]
-        assert question == {"method": "elicitation/create", "params": QUESTIONS["url"][1]}
+        assert question == {"method": "elicitation/create", "params": named(QUESTIONS["url"][1])}
 
 
 # --- rounds -----------------------------------------------------------------------------------------------------------

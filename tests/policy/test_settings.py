@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from gateway.model.limits import Limits
 from gateway.outbound.references import BadReference, expand
 from gateway.settings import (
     ClientPatience,
@@ -61,9 +62,11 @@ run_tokens: {key: "${TOKEN}"}
 patience: {default_s: 20, clients: {cursor: 45.5}}
 sessions: {idle_s: 600}
 approvals: {hold_s: 0}
+limits: {connections: 500, request_bytes: 65536, request_s: 5, sessions: 10, answer_bytes: 1000000, listed: 100}
 upstreams:
   fs:
     command: npx
+    ask_secrets: true
     args: [-y, "${PACKAGE:-@scope/server}", "$${LITERAL}"]
     env: {API_KEY: "${env:TOKEN}", MODE: "${EMPTY:-}"}
     cwd: data
@@ -94,6 +97,7 @@ def test_everything_that_can_be_said_is_taken_as_it_is_meant(tmp_path: Path) -> 
         patience=ClientPatience(20, {"cursor": 45.5}),
         session_idle_s=600,
         hold_s=0,
+        limits=Limits(500, 65536, 5, 10, 1_000_000, 100),
         upstreams=(
             StdioUpstream(
                 name="fs",
@@ -103,6 +107,7 @@ def test_everything_that_can_be_said_is_taken_as_it_is_meant(tmp_path: Path) -> 
                 env=hidden,
                 cwd=tmp_path / "data",
                 timeouts=Timeouts(start_s=90),
+                ask_secrets=True,
             ),
             HttpUpstream(
                 name="mail",

@@ -7,6 +7,7 @@ do not is refused here or by the `Guard`, before anything reads it [hardening T2
 import asyncio
 import select
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, cast
 
 import httptools
@@ -15,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.inbound.mcp.door import MAX_HEADER_BYTES, App, Scope
 from gateway.inbound.mcp.streams import CONNECTION_KEY
+from gateway.model.limits import DEFAULT
 
 HEAD_TIMEOUT_S = 30.0
 """As long as a body may take. A client that sends nothing at all costs no more than that either."""
@@ -30,6 +32,7 @@ _LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -79,8 +82,38 @@ class Corkable:
             self._transport.writelines(held)  # one system call, and a large body is not copied
 
 
+class Room:
+    """Of one server: how many connections there may be, and which of them wait for the head of a request."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: dict[StrictProtocol, None] = {}
+
+    def take(self, there: int) -> bool:
+        """Whether a connection may stay, of which `there` are with it: perhaps the one that waits longest has left."""
+        if there <= self._most:
+            return True
+        longest = next(iter(self._waiting), None)
+        if longest is None:
+            return False
+        longest.give_way()
+        return True
+
+    def waits(self, one: "StrictProtocol") -> None:
+        """It does from now on."""
+        self._waiting[one] = None
+
+    def waits_no_more(self, one: "StrictProtocol") -> None:
+        """It has its head, or has left."""
+        self._waiting.pop(one, None)
+
+
 class StrictProtocol(HttpToolsProtocol):
     """Bounds a request's head in length and time, and keeps trailers out of it."""
+
+    def __init__(self, *args: Any, room: "Room | None" = None, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._room = Room(DEFAULT.connections) if room is None else room
 
     _waiting: asyncio.TimerHandle | None = None
     _head_bytes = 0
@@ -93,6 +126,9 @@ class StrictProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """The first request must come."""
         super().connection_made(cast("asyncio.Transport", Corkable(transport)))
+        if not self._room.take(len(self.connections)):
+            self._refuse(_FULL)
+            return
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -195,11 +231,17 @@ class StrictProtocol(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         self._waiting = self.loop.call_later(HEAD_TIMEOUT_S, self._refuse, _TOO_LATE)
+        self._room.waits(self)
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+            self._room.waits_no_more(self)
+
+    def give_way(self) -> None:
+        """Others want to come in, and of all that wait for a head this one has waited longest."""
+        self._refuse(_FULL)
 
     def _refuse(self, said: bytes) -> None:
         self._stop_waiting()
@@ -225,11 +267,11 @@ def _length(headers: Iterable[tuple[bytes, bytes]]) -> int:
     return found
 
 
-def server_config(app: App, **more: Any) -> uvicorn.Config:
-    """How uvicorn serves the application."""
+def server_config(app: App, *, connections: int = DEFAULT.connections, **more: Any) -> uvicorn.Config:
+    """How uvicorn serves the application, to at most so many connections at one time."""
     return uvicorn.Config(
         app,
-        http=StrictProtocol,
+        http=cast("type[asyncio.Protocol]", partial(StrictProtocol, room=Room(connections))),
         ws="none",
         log_level="warning",
         lifespan="off",

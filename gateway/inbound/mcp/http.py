@@ -37,15 +37,15 @@ from gateway.inbound.mcp.sessions import Carrier, Conversation, Sessions
 from gateway.inbound.mcp.streams import Event, Watch, Wire, answering_frame, quietly_framed
 from gateway.model.answer import Shown
 from gateway.model.canonical import JsonObject
+from gateway.model.limits import DEFAULT
 from gateway.outbound.upstream.sdk import ERROR_CODE_HTTP_STATUS, MCP_PROTOCOL_VERSION_HEADER
 
 _LOG = logging.getLogger("counterfoil.inbound")
 
-MAX_BODY_BYTES = 4 * 1024 * 1024
-"""As the SDK's own limit."""
+MAX_BODY_BYTES = DEFAULT.request_bytes
 MAX_DRAINED_BYTES = 64 * 1024 * 1024
 """Of a body that is refused: read so far, so that the client hears why instead of a reset."""
-BODY_TIMEOUT_S = 30.0
+BODY_TIMEOUT_S = DEFAULT.request_s
 LISTEN = "subscriptions/listen"
 STANDS_S = 10.0
 """Between two looks whether who listens to a stream would still be let in."""
@@ -120,12 +120,14 @@ class Front:
         delivered: Callable[[Shown], None],
         keeper: Doorkeeper,
         body_timeout_s: float = BODY_TIMEOUT_S,
+        body_bytes: int = MAX_BODY_BYTES,
     ) -> None:
         self._relay = relay
         self._sessions = sessions
         self._delivered = delivered
         self._keeper = keeper
         self._body_timeout_s = body_timeout_s
+        self._body_bytes = body_bytes
         self._streaming: set[Wire] = set()
         self._watch = Watch()
         self._closing = False
@@ -337,11 +339,11 @@ class Front:
         there = at_once(receive)  # most bodies are, and cost no timer
         if there is not None and there["type"] == "http.request" and not there.get("more_body", False):
             body: bytes = there.get("body", b"")
-            if len(body) <= MAX_BODY_BYTES:
+            if len(body) <= self._body_bytes:
                 return body
         try:
             async with asyncio.timeout(self._body_timeout_s):
-                return await _rest(await receive() if there is None else there, receive)
+                return await _rest(await receive() if there is None else there, receive, self._body_bytes)
         except asyncio.CancelledError:
             if not self._closing:
                 raise
@@ -351,7 +353,7 @@ class Front:
             raise Turned(408, said, headers=(CLOSE,)) from None
 
 
-async def _rest(message: Message, receive: Receive) -> bytes:
+async def _rest(message: Message, receive: Receive, most: int) -> bytes:
     """The whole body, whose first part is given."""
     body, size = bytearray(), 0
     while True:
@@ -359,11 +361,11 @@ async def _rest(message: Message, receive: Receive) -> bytes:
             raise _ClientGone
         part = message.get("body", b"")
         size += len(part)
-        if size <= MAX_BODY_BYTES:
+        if size <= most:
             body += part
         if size > MAX_DRAINED_BYTES or not message.get("more_body", False):
             break
         message = await receive()
-    if size > MAX_BODY_BYTES:
-        raise Turned(413, f"the body is longer than {MAX_BODY_BYTES} bytes", headers=(CLOSE,))
+    if size > most:
+        raise Turned(413, f"the body is longer than {most} bytes", headers=(CLOSE,))
     return bytes(body)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from gateway.inbound.mcp.challenges import METADATA
 from gateway.inbound.mcp.door import JSON, App, Guard, Receive, Scope, Send, respond
 from gateway.inbound.mcp.doorkeeper import Doorkeeper
-from gateway.inbound.mcp.http import BODY_TIMEOUT_S, Front, Relay
+from gateway.inbound.mcp.http import BODY_TIMEOUT_S, MAX_BODY_BYTES, Front, Relay
 from gateway.inbound.mcp.sessions import IDLE_S, MAX_SESSIONS, Sessions
 from gateway.model.answer import Shown
 from gateway.model.canonical import dump_bytes
@@ -54,18 +54,21 @@ def http_app(
     body_timeout_s: float = BODY_TIMEOUT_S,
     idle_s: float = IDLE_S,
     max_sessions: int = MAX_SESSIONS,
+    body_bytes: int = MAX_BODY_BYTES,
 ) -> HttpApp:
     """The door for agents over streamable HTTP; `pages` are served beside it, by their whole path.
 
     Run tokens are signed with `run_key`, 32 bytes or more, and judged by the time that `now` tells; without a key
     none is taken. A `keeper` says who comes in instead of both. Loopback may always call us; `hosts` are more names
-    for us, for any port or with one, and `origins` the whole origins of pages that may. A request's body must arrive
-    within `body_timeout_s`. A legacy session ends when nothing was said for `idle_s`; of more than `max_sessions`, the
-    idlest.
+    for us, for any port or with one, and `origins` the whole origins of pages that may. A request's body has at most
+    `body_bytes`, and must arrive within `body_timeout_s`. A legacy session ends when nothing was said for `idle_s`; of
+    more than `max_sessions`, the idlest.
     """
     sessions = Sessions(relay.closed, idle_s=idle_s, limit=max_sessions)
     keeper = Doorkeeper(run_key=run_key, now=now) if keeper is None else keeper
-    front = Front(relay, sessions, delivered=delivered, keeper=keeper, body_timeout_s=body_timeout_s)
+    front = Front(
+        relay, sessions, delivered=delivered, keeper=keeper, body_timeout_s=body_timeout_s, body_bytes=body_bytes
+    )
     told = None if keeper.oauth is None else dump_bytes(keeper.oauth.metadata)
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:

@@ -19,6 +19,7 @@ from gateway.inbound.mcp.door import Turned
 from gateway.inbound.mcp.exchange import Exchange, Session
 from gateway.inbound.mcp.streams import Event, Wire, answering_frame, quietly_framed
 from gateway.model.canonical import JsonObject
+from gateway.model.limits import DEFAULT
 from gateway.model.principal import Principal
 
 MAX_EVENTS = 1000
@@ -27,7 +28,7 @@ MAX_EVENT_BYTES = 4 * 1024 * 1024
 MAX_WRITTEN_EVENTS = 100
 MAX_WRITTEN_BYTES = 256 * 1024
 """Of those that were written to a client that was there: only the last of them can have been lost on the way."""
-MAX_SESSIONS = 10_000
+MAX_SESSIONS = DEFAULT.sessions
 IDLE_S = 30 * 60.0
 """As the SDK's servers: a conversation in which nothing was said for so long has ended."""
 RETRY_MS = 1000

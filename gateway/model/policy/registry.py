@@ -129,6 +129,12 @@ class ToolRule(Part):
     """Inferred where not said: a read needs no undoing, `compensation` makes it `compensate`, all else cannot be."""
     compensation: Compensation | None = None
     """The call that undoes it, which the gateway makes when a transition's postcondition (`verify`) fails."""
+    trust: Literal["untrusted"] | None = None
+    """`untrusted`: whoever reads what it answers is told so, as `trust` under our key in `_meta`."""
+    hidden: Literal["pass", "flag", "strip", "refuse"] = "flag"
+    """What becomes of characters in its answers that nobody sees and models read: tags, zero width, turned direction,
+    terminal codes. `flag`: they are counted under our key in `_meta`; `strip`: and taken out, also of
+    `structuredContent`; `refuse`: the answer is recorded and not told. In the ledger it is always as it came."""
     failures: dict[Failure, tuple[Expression, ...]] = {}
     """Kinds of its error answers, each by CEL over `result` and `args` of which all must hold; the first counts."""
     noise: tuple[Noise, ...] = ()

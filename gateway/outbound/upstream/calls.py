@@ -4,14 +4,16 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from gateway.model.canonical import JsonObject
 from gateway.model.offer import Kind
 from gateway.model.tool import Answer
 from gateway.outbound.upstream.call import Call
 from gateway.outbound.upstream.questions import PROGRESS, TOKEN, AskClient, Questions
+from gateway.outbound.upstream.vetting import ELICIT, refusal
 from gateway.outbound.upstream.wire import Ask, Asked, Hear, Told
 from gateway.ports import Caller
 
@@ -20,6 +22,8 @@ CHANGES: Mapping[str, Sequence[Kind]] = {
     "notifications/prompts/list_changed": ("prompts",),
     "notifications/resources/list_changed": ("resources", "resourceTemplates"),
 }
+
+Vet: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | str]
 
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
@@ -41,6 +45,7 @@ class Calls:
         changed: Callable[[Kind], None],
         asked: AskClient | None = None,
         renewed: Callable[[], None] = lambda: None,
+        vet: Vet = lambda params: params,
     ) -> None:
         """`told` and `asked` take what belongs to no call; `changed` hears which list is another one.
 
@@ -51,6 +56,7 @@ class Calls:
         """Whether the upstream is of the newer era, which asks nothing on its own."""
         self.name = name
         self.renewed = renewed
+        self._vet = vet
         self._told = told
         self._changed = changed
         self._asked = asked
@@ -114,6 +120,12 @@ class Calls:
 
     def asked(self, asked: Asked, own: Call | None = None) -> None:
         """A request of the upstream's goes to whom it concerns; `own` as in `heard`."""
+        if asked.method == ELICIT and not self.modern:
+            fit = self._vet(asked.params)
+            if isinstance(fit, str):
+                self.questions.refuse(asked, refusal(fit))
+                return
+            asked = replace(asked, params=fit)
         call = own if own is not None and not own.expired else self._latest()
         client = call.caller.ask if call is not None and call.caller is not None else self._asked
         self.questions.put(asked, None if self.modern else client, call)

@@ -82,7 +82,7 @@ class Catalogue:
         Raises: ValueError for specs that cannot be meant.
         """
         check(specs)
-        ours = client or Client("counterfoil", version("counterfoil"))
+        ours = client or Client("counterfoil", version("counterfoil"), federates=prefix)
         catalogue = cls(specs, prefix=prefix, patience=patience, client=ours, sole=sole, vouched=vouched, sight=sight)
         try:
             await asyncio.gather(*(upstream.settled() for upstream in catalogue._upstreams.values()))

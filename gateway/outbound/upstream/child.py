@@ -39,12 +39,12 @@ def environment(ours: Mapping[str, str], added: Mapping[str, str]) -> dict[str, 
 class Child(asyncio.SubprocessProtocol):
     """A process that leads a group of its own, so that its end is the end of all that it started."""
 
-    def __init__(self, spec: StdioSpec, on_line: Callable[[bytes | None], None]) -> None:
+    def __init__(self, spec: StdioSpec, on_line: Callable[[bytes | None], None], line_bytes: int = MAX_MESSAGE) -> None:
         """`on_line` is called for each line of its stdout, on the event loop; None is one that was too long."""
         loop = asyncio.get_running_loop()
         self._spec = spec
         self._on_line = on_line
-        self._out = Lines(MAX_MESSAGE)
+        self._out = Lines(line_bytes)
         self._err = Lines(_STDERR_LINE)
         self._room = asyncio.Event()
         self._exited: asyncio.Future[None] = loop.create_future()

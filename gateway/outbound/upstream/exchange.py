@@ -10,7 +10,6 @@ from gateway.outbound.upstream.calls import Calls
 from gateway.outbound.upstream.http1 import HttpFailure, Response
 from gateway.outbound.upstream.sse import Events, EventTooLarge
 from gateway.outbound.upstream.wire import (
-    MAX_MESSAGE,
     Answered,
     Asked,
     Incoming,
@@ -72,7 +71,7 @@ class Reader:
         elif response.content_type == EVENT_STREAM:
             return await self.stream(response, call, events)
         elif response.content_type == _JSON:
-            self._whole(await response.read(MAX_MESSAGE), call)
+            self._whole(await response.read(events.limit), call)
         else:
             kind = f"status {response.status} and the content type `{response.content_type[:64]}`"
             call.end(Silence(f"it answered with {kind}, which is no answer to a call"))

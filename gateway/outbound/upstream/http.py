@@ -20,7 +20,6 @@ from gateway.outbound.upstream.spec import HttpSpec, Patience, unsendable
 from gateway.outbound.upstream.sse import Events
 from gateway.outbound.upstream.streams import Streams
 from gateway.outbound.upstream.wire import (
-    MAX_MESSAGE,
     UNSUPPORTED_VERSION,
     Ask,
     cancelled,
@@ -200,7 +199,7 @@ class HttpConnection:
         greeting = call.ask.version is None
         call.session = None if greeting else self._session
         body = encode(request(call.id, call.ask.method, call.ask.params))
-        events = Events(MAX_MESSAGE)
+        events = Events(self._patience.answer_bytes)
 
         def reached() -> None:
             if call.ask.too_late:

@@ -20,7 +20,7 @@ from gateway.outbound.upstream.negotiate import Agreement, Client, Introduce, Un
 from gateway.outbound.upstream.place import Place
 from gateway.outbound.upstream.spec import HttpSpec, Patience
 from gateway.outbound.upstream.sse import Events
-from gateway.outbound.upstream.wire import MAX_MESSAGE, Ask, Malformed
+from gateway.outbound.upstream.wire import Ask, Malformed
 
 _GOODBYE_S = 0.5
 _OK = 200
@@ -121,7 +121,7 @@ class SseConnection:
         return reason
 
     async def _take(self, response: Response, duplex: Duplex, found: "asyncio.Future[str]") -> None:
-        events = Events(MAX_MESSAGE)
+        events = Events(self._patience.answer_bytes)
         async for chunk in response:
             for data in events.feed(chunk):
                 duplex.take(data)

@@ -29,6 +29,7 @@ from gateway.outbound.upstream.questions import TOKEN, Tell
 from gateway.outbound.upstream.sight import BAGGAGE, UNSEEN, Sight, address_of, for_headers, sending
 from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec
 from gateway.outbound.upstream.subscriptions import Subscriptions
+from gateway.outbound.upstream.vetting import vetted, vetted_rounds
 from gateway.outbound.upstream.wire import Ask, Hear, unknown
 from gateway.ports import Caller
 
@@ -101,6 +102,8 @@ class Link:
         self.counts: Counter[str] = Counter()
         self.health = Health()
         self._client = client
+        self._vet = partial(vetted, spec.name if client.federates else None, secrets=spec.ask_secrets)
+        self._vet_rounds = partial(vetted_rounds, spec.name if client.federates else None, secrets=spec.ask_secrets)
         self._patience = patience
         self._hooks = hooks
         self._known: asyncio.Event | None = asyncio.Event() if waits else None
@@ -115,6 +118,7 @@ class Link:
             changed=self._list_changed,
             renewed=self._renewed,
             asked=self._asked if hooks.asked is not None else None,
+            vet=self._vet,
         )
         self._connection = connection_to(spec, client, patience, self._calls, self._introduce)
         if legacy:
@@ -221,7 +225,7 @@ class Link:
             meta = {**meta, TOKEN: call.id}
         params = agreement.params(ask.params, meta, call.caller)
         call.ask = ask.sent(params, agreement.version, {**ask.headers, **told} if told else ask.headers)
-        return await self._calls.carried(call, self._connection.carry)
+        return self._vet_rounds(await self._calls.carried(call, self._connection.carry))
 
     async def _own(self, method: str, params: Mapping[str, Any]) -> Answer:
         """What the gateway itself wants to know, also while the link is coming up."""

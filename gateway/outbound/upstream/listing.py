@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from gateway.model.canonical import JsonObject
+from gateway.model.limits import DEFAULT
 from gateway.model.offer import LIST_METHODS, Kind
 from gateway.model.tool import Answer, ProtocolError, ToolResult
 from gateway.outbound.upstream.negotiate import Unreachable, why
 from gateway.outbound.upstream.wire import METHOD_NOT_FOUND
 
-MAX_ITEMS = 10_000
+MAX_ITEMS = DEFAULT.listed
 MAX_PAGES = 100
 MAX_TTL_MS = 24 * 3600 * 1000
 """Nobody is told that a list stays as it is for longer than a day."""
@@ -46,7 +47,7 @@ class Listing:
     """It has no such method."""
 
 
-async def list_all(kind: Kind, ask: AskPage) -> Listing:
+async def list_all(kind: Kind, ask: AskPage, most: int = MAX_ITEMS) -> Listing:
     """The whole list, or nothing: a page that fails fails all. A method that is not there is an empty list.
 
     Raises: Unreachable.
@@ -64,7 +65,7 @@ async def list_all(kind: Kind, ask: AskPage) -> Listing:
         pages.append(page)
         items += _items(kind, page, troubles)
         cursor = page.get("nextCursor")
-        if not isinstance(cursor, str) or len(items) > MAX_ITEMS:
+        if not isinstance(cursor, str) or len(items) > most:
             break
         if cursor in cursors:
             troubles.append(f"the pages of its {words} go round in a circle")
@@ -73,11 +74,11 @@ async def list_all(kind: Kind, ask: AskPage) -> Listing:
         params = {"cursor": cursor}
     else:
         troubles.append(f"it has more than {MAX_PAGES} pages of {words}; the rest is not offered")
-    if len(items) > MAX_ITEMS:
-        troubles.append(f"it has more than {MAX_ITEMS} {words}; the rest is not offered")
+    if len(items) > most:
+        troubles.append(f"it has more than {most} {words}; the rest is not offered")
     ttls = [ttl_s for page in pages if (ttl_s := _ttl_s(page)) is not None]
     public = all(page.get("cacheScope") == "public" for page in pages)
-    return Listing(tuple(items[:MAX_ITEMS]), min(ttls, default=None), public, tuple(troubles))
+    return Listing(tuple(items[:most]), min(ttls, default=None), public, tuple(troubles))
 
 
 async def _page(kind: Kind, ask: AskPage, params: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -103,7 +103,7 @@ class Lists:
         if _CAPABILITY[kind] not in self._capabilities:
             return self._take(kind, Listing())
         try:
-            return self._take(kind, await list_all(kind, self._ask))
+            return self._take(kind, await list_all(kind, self._ask, self._patience.listed))
         except Unreachable as error:
             if kind == "tools":
                 raise

@@ -51,6 +51,8 @@ class Client:
 
     name: str
     version: str
+    federates: bool = False
+    """Whether several servers come through us, so that what one asks a user must say which it is."""
 
     @property
     def info(self) -> Mapping[str, Any]:

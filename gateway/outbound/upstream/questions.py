@@ -48,14 +48,18 @@ class Questions:
         elif client is None:
             self.say(response(asked.id, unknown(asked.method)))
         elif asked.id in self._open or len(self._open) >= MAX_OPEN:
-            self._counts["refused_questions"] += 1
-            if worth_saying(self._counts["refused_questions"]):
-                _LOG.warning("%s: a question is refused: %s", self._name, asked.method[:64])
-            self.say(response(asked.id, NotSent("too many questions are open")))
+            self.refuse(asked, NotSent("too many questions are open"))
         else:
             task = asyncio.get_running_loop().create_task(self._carry(asked, client, call))
             self._open[asked.id] = task
             task.add_done_callback(lambda _: self._open.pop(asked.id, None))
+
+    def refuse(self, asked: Asked, answer: Answer) -> None:
+        """It is answered by us, in these words; counted and said."""
+        self._counts["refused_questions"] += 1
+        if worth_saying(self._counts["refused_questions"]):
+            _LOG.warning("%s: a question is refused: %s", self._name, asked.method[:64])
+        self.say(response(asked.id, answer))
 
     def withdraw(self, asked: object) -> None:
         """The upstream wants no answer to that any more [MCP, cancellation]."""

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from gateway.model.limits import DEFAULT
 from gateway.outbound.upstream.naming import OURS
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long we wait, in seconds."""
+    """How long we wait, in seconds, and how much we take."""
 
     start_s: float = 30.0
     """From nothing to a list of tools. `npx` may have to fetch its package first."""
@@ -29,6 +30,10 @@ class Patience:
     """After which a list is read again if its upstream promised nothing about it."""
     least_ttl_s: float = 10.0
     """Servers that send `ttlMs: 0` (the SDK's default) are not asked before every call."""
+    answer_bytes: int = DEFAULT.answer_bytes
+    """Of one message; not time, but of the same kind: what we let a server take of us."""
+    listed: int = DEFAULT.listed
+    """Entries of one list."""
 
 
 DEFAULT_PATIENCE = Patience()
@@ -50,6 +55,8 @@ class StdioSpec:
     """The command as messages may show it; None: as it is. Expanded references may be secrets."""
     patience: Patience | None = None
     """None: that of the whole catalogue."""
+    ask_secrets: bool = False
+    """Whether its forms may ask a user for passwords, keys and codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,8 @@ class HttpSpec:
     """As in `StdioSpec`."""
     transport: Literal["http", "sse", "auto"] = "auto"
     """Streamable HTTP; HTTP+SSE of 2024-11-05; or the first, and the second where that is refused."""
+    ask_secrets: bool = False
+    """As in `StdioSpec`."""
 
 
 Spec: TypeAlias = StdioSpec | HttpSpec

@@ -23,7 +23,7 @@ class Events:
         """After how long it should be, as far as the server has said."""
         self.endpoint: bytes | None = None
         """The data of the last event `endpoint`."""
-        self._limit = limit
+        self.limit = limit
         self._size = 0
         self._parts: list[bytes] = []
         self._data: list[bytes] = []
@@ -34,7 +34,7 @@ class Events:
 
     def again(self) -> "Events":
         """For the next stream, which goes on where this one broke."""
-        events = Events(self._limit)
+        events = Events(self.limit)
         events.last_id, events.retry_ms = self.last_id, self.retry_ms
         return events
 
@@ -62,8 +62,8 @@ class Events:
 
     def _add(self, part: bytes) -> None:
         self._size += len(part)
-        if self._size > self._limit:
-            raise EventTooLarge(f"an event is larger than {self._limit} bytes")
+        if self._size > self.limit:
+            raise EventTooLarge(f"an event is larger than {self.limit} bytes")
         if part:
             self._parts.append(part)
 

@@ -51,7 +51,7 @@ class StdioConnection:
         return agreement
 
     async def _start(self, *, probe: bool) -> Agreement:
-        child = self._child = Child(self._spec, self._take)
+        child = self._child = Child(self._spec, self._take, self._patience.answer_bytes)
         self._duplex = Duplex(
             self._calls, write=lambda line, _: child.write(line), has_room=lambda: child.has_room, room=child.room
         )

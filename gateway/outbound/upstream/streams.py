@@ -15,7 +15,6 @@ from gateway.outbound.upstream.negotiate import MODERN
 from gateway.outbound.upstream.place import Place
 from gateway.outbound.upstream.spec import Patience
 from gateway.outbound.upstream.sse import Events
-from gateway.outbound.upstream.wire import MAX_MESSAGE
 
 _LEAST_PAUSE_S = 0.05
 _FIRST_PAUSE_S = 1.0
@@ -32,6 +31,7 @@ class Streams:
         self._place = place
         self._reader = reader
         self._last_pause_s = patience.last_pause_s
+        self._answer_bytes = patience.answer_bytes
 
     async def resume(self, call: Call, events: Events) -> None:
         """The call has an answer: that of its stream's rest, or that the rest cannot be had. Ends with the call."""
@@ -65,7 +65,7 @@ class Streams:
 
         `lose` is told if the server is no longer there, or does not know us any more.
         """
-        events = Events(MAX_MESSAGE)
+        events = Events(self._answer_bytes)
         fails, before = 0, False
         while True:
             try:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gateway.model.canonical import JsonObject, NotStrictJson, dump_bytes, one_line, parse
+from gateway.model.limits import DEFAULT
 from gateway.model.tool import Answer, InputRequired, NotSent, ProtocolError, Silence, TaskStarted, ToolResult
 
-MAX_MESSAGE = 64 * 1024 * 1024
-"""Bytes. server-filesystem answers a read of 8 MB with one line of 16 MB."""
+MAX_MESSAGE = DEFAULT.answer_bytes
+"""Where nothing else is said."""
 
 MAX_DEPTH = 512
 """Results may be deeper than what a client may send; the parser itself gives up near 1,000."""

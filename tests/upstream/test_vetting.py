@@ -1,0 +1,117 @@
+"""What servers ask of users: it says whose it is, asks for no secret, and leads where it seems to lead."""
+
+from typing import Any
+
+import pytest
+
+from gateway.model.tool import InputRequired, ProtocolError, ToolResult
+from gateway.outbound.upstream.vetting import vetted, vetted_rounds
+
+
+def form(name: str = "answer", message: str = "Which one?", **field: Any) -> dict[str, Any]:
+    return {
+        "message": message,
+        "requestedSchema": {"type": "object", "properties": {name: {"type": "string", **field}}},
+    }
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *map(form, ("api_key", "apiKey", "password", "DB_PASSWORD", "token", "accessToken", "otp", "cvv", "user-pin")),
+        form(title="Your GitHub personal access token"),
+        form(description="The one-time code that was sent to you"),
+        form(format="password"),
+        form(writeOnly=True),
+        form(message="Please enter your master password to go on"),
+    ],
+)
+def test_no_form_asks_for_a_secret_unless_the_operator_says_so(asked: dict[str, Any]) -> None:
+    said = vetted("bank", asked, secrets=False)
+    assert isinstance(said, str)
+    assert "secret" in said
+    assert isinstance(vetted("bank", asked, secrets=True), dict)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *map(form, ("name", "page_token", "max_tokens", "pinned", "keyword", "secretary", "monkey", "passenger")),
+        form(message="Delete the password file?", type="boolean"),
+        form("token", enum=["red", "blue"]),
+        {"message": "Enter nothing", "requestedSchema": {"type": "object", "properties": {}}},
+        {"message": "?", "requestedSchema": {"properties": [1]}},
+        {},
+    ],
+)
+def test_a_form_that_asks_for_none_is_passed_on(asked: dict[str, Any]) -> None:
+    assert vetted(None, asked, secrets=False) == asked
+
+
+def test_a_form_without_end_is_not_read_to_it() -> None:
+    fields = {f"f{number}": {"type": "string"} for number in range(100_000)}
+    said = vetted("bank", {"message": "?", "requestedSchema": {"properties": fields}}, secrets=False)
+    assert said == "it has more than 200 fields"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://accounts.google.com@evil.example/",
+        "javascript:alert(1)",
+        "http://bank.example/",
+        "file:///etc/passwd",
+        "https://\u0430pple.com/",
+        "https://bank.example\\@evil.example/",
+        "https:///path",
+        "https://bank%2eexample/",
+        "https://bank.example/\u202e",
+        "https://bank.example:99999/",
+        "https://[::1",
+        "data:text/html,x",
+        "",
+        7,
+        None,
+    ],
+)
+def test_an_address_that_does_not_show_where_it_leads_is_not_passed_on(url: object) -> None:
+    assert isinstance(vetted("bank", {"mode": "url", "url": url, "message": "Sign in"}, secrets=True), str)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://bank.example/pay?x=1#y", "https://xn--pple-43d.com/", "http://localhost:3000/"]
+)
+def test_a_plain_address_is(url: str) -> None:
+    asked = {"mode": "url", "url": url, "message": "Sign in", "elicitationId": "e"}
+    assert vetted("bank", asked, secrets=False) == {**asked, "message": "[bank] Sign in"}
+
+
+def test_a_round_with_one_bad_question_ends_its_call() -> None:
+    good = {"method": "elicitation/create", "params": form()}
+    bad = {"method": "elicitation/create", "params": form("password")}
+    roots = {"method": "roots/list"}
+    asked = InputRequired({"inputRequests": {"a": good, "b": roots}, "requestState": "s"})
+    passed = vetted_rounds("bank", asked, secrets=False)
+    assert isinstance(passed, InputRequired)
+    named = {"method": "elicitation/create", "params": {**form(), "message": "[bank] Which one?"}}
+    assert passed.result == {"inputRequests": {"a": named, "b": roots}, "requestState": "s"}
+    ended = vetted_rounds("bank", InputRequired({"inputRequests": {"a": good, "b": bad}}), secrets=False)
+    assert isinstance(ended, ProtocolError)
+    assert ended.error["code"] == -32602
+
+
+@pytest.mark.parametrize("result", [{}, {"inputRequests": [1]}, {"inputRequests": {"a": 1, "b": {"method": 1}}}])
+def test_what_is_no_question_is_for_others_to_judge(result: dict[str, Any]) -> None:
+    assert vetted_rounds("bank", InputRequired(result), secrets=False) == InputRequired(result)
+    assert vetted_rounds("bank", ToolResult(result), secrets=False) == ToolResult(result)
+
+
+@pytest.mark.parametrize(
+    ("one", "fits"), [({"url": "https://a.example/"}, True), ({"url": "javascript:x"}, False), ({}, False), (1, False)]
+)
+def test_addresses_to_visit_before_a_call_are_looked_at_as_well(one: Any, *, fits: bool) -> None:
+    error = ProtocolError({"code": -32042, "message": "visit", "data": {"elicitations": [one]}})
+    told = vetted_rounds("bank", error, secrets=False)
+    assert isinstance(told, ProtocolError)
+    assert (told == error) is fits
+    assert (told.error["code"] == -32602) is not fits
