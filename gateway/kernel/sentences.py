@@ -38,6 +38,8 @@ from gateway.model.events import (
     RunMigrated,
     RunOpened,
     RunStopped,
+    SwitchLifted,
+    SwitchThrown,
 )
 from gateway.model.record import Record
 from gateway.model.run import Run
@@ -118,6 +120,8 @@ def sentence(run: Run, record: Record) -> tuple[About, str] | None:  # noqa: C90
             | OutcomeDelivered()
             | FinishClaimed()
             | NoticeSent()
+            | SwitchThrown()
+            | SwitchLifted()
         ):
             return None
         case _:

@@ -63,6 +63,7 @@ def status(
     """Where the run stands; of one that is not open, where it would begin. `cursor` is that of the last event that
     `since` tells of, where it is not the run's last.
     """
+    assert run.state is not RunState.CONTROL  # noqa: S101 - INVARIANT: it belongs to nobody who could ask
     closed = _closed(run, rules, now, parent_over=around.parent_over)
     able, barred = eligible(run, around.principal, rules, around.tools) if closed is None else ((), ())
     phase = rules.policy.phases.get(run.phase)

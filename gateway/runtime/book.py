@@ -18,12 +18,14 @@ from gateway.kernel.owing import follows
 from gateway.kernel.reduce import reduce
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
+from gateway.kernel.switches import thrown
 from gateway.kernel.verify import lose
 from gateway.model.account import Posting
 from gateway.model.canonical import Digest
 from gateway.model.events import Effect, Event, EvidenceRecorded, IntentRecorded, RunMigrated
 from gateway.model.record import SCHEMA, Record, encode, utc
 from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState, Tracked, joined
+from gateway.model.switch import SWITCHES, Switch
 from gateway.model.trusted import trusted
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable, Occupied
 from gateway.runtime import measures, trace
@@ -146,6 +148,7 @@ class Book:
         Raises: Occupied, Exhausted, LedgerUnavailable, and what the step raises.
         """
         for _ in range(ROUNDS):
+            await self._look_at_switches()
             head = await self._heads.get(run_id)
             rules = await self.policies.of(head.run.policy)
             if head.run.policy is not None and head.run.policy != rules.digest:
@@ -169,10 +172,14 @@ class Book:
                     [*moved.records, *records],
                     {**payloads, rules.digest: self.policies.texts[rules.digest]},
                 )
+            beside = self._decided_by(events)
             try:
-                await self._append(Append(run_id, expected, records, cited, track, untrack, postings, unhurried))
+                await self._append(
+                    Append(run_id, expected, records, cited, track, untrack, postings, beside, unhurried)
+                )
             except Conflict:
                 self._heads.drop(run_id, head)
+                self._heads.forget(SWITCHES)
             except BaseException:
                 self._heads.drop(run_id, head)
                 raise
@@ -182,6 +189,26 @@ class Book:
                 self.heard(after, events)
                 return events, after, rules
         raise LedgerUnavailable(f"run `{run_id}` changed under our hands {ROUNDS} times")
+
+    @property
+    def switches(self) -> tuple[Switch, ...]:
+        """Those that people have thrown, as far as this process knows. What is sent is checked against the ledger in
+        the transaction of its intent; while any is known to stand, each decision looks at them anew.
+        """
+        known = self._heads.kept(SWITCHES)
+        return thrown(known) if known is not None and known.switches else ()
+
+    async def _look_at_switches(self) -> None:
+        head = await self._heads.get(SWITCHES)
+        if head.run.switches:
+            await self._heads.renewed(SWITCHES)  # else nobody here would ever hear that one is lifted
+
+    def _decided_by(self, events: Sequence[Event]) -> Mapping[str, tuple[int, str]]:
+        """Where the switches stood by which it was decided that something is sent."""
+        if not any(event.kind in _SENDING for event in events):
+            return {}
+        known = self._heads.kept(SWITCHES) or Run(SWITCHES)
+        return {SWITCHES: (known.version, known.head)}
 
     def _now(self, run: Run) -> datetime:
         """The time of the next step: never before the run's last one, by whichever gateway's clock that was."""
@@ -327,6 +354,9 @@ _FOLLOWED = frozenset(
     {"evidence.recorded", "receipt.recorded", "approval.decided", "proposal.denied", "proposal.replayed"}
 )
 """Kinds of event from which others may follow."""
+
+_SENDING = frozenset({"intent.recorded", "attempt.resumed", "attempt.resent"})
+"""Verdicts after which something goes out."""
 
 PEOPLE = frozenset(
     {

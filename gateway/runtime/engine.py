@@ -34,6 +34,7 @@ from gateway.model.principal import Parent, Principal
 from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState
+from gateway.model.switch import SWITCHES
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
 from gateway.ports import Caller, Exhausted, LedgerUnavailable, Looks, NoSuchRun, Occupied, Upstreams, Withdrawal
 from gateway.runtime import tell, trace
@@ -107,6 +108,8 @@ class Engine:
         Raises: NoSuchRun if it belongs to another, its workflow is not loaded, or its parent cannot have it;
         LedgerUnavailable.
         """
+        if run == SWITCHES:
+            raise NoSuchRun(f"`{SWITCHES}` is no run of an agent's")
         known = await self._book.state_of(run)
         if known.state is not RunState.UNOPENED:
             return _owned_by(principal, known)
@@ -265,6 +268,8 @@ class Engine:
                 moments.append(self.carrier.moment())
                 _check_claimed(run, rules, proposal, caller)
                 seen.append(run)
+                if observed.switches != (switches := self._book.switches):
+                    observed = replace(observed, switches=switches)
                 found = decide(run, proposal, rules, observed, now)
                 if isinstance(found, Gather):
                     raise Wanting(found, run, rules)
@@ -378,7 +383,7 @@ class Engine:
 
 def _check_claimed(run: Run, rules: Rules, proposal: Proposal, caller: Caller | None) -> None:
     """The run is there, and whoever was kept waiting for a person is so too: nothing is decided for nobody."""
-    if run.state is RunState.UNOPENED:
+    if run.state in {RunState.UNOPENED, RunState.CONTROL}:
         raise NoSuchRun(f"run `{run.id}` was never opened")
     if proposal.waited and caller is not None and caller.withdrawal.gone:
         raise LeftAlone(run, rules)

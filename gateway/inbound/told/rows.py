@@ -41,11 +41,15 @@ from gateway.model.events import (
     Replayed,
     RunOpened,
     RunStopped,
+    SwitchLifted,
+    SwitchThrown,
     Verdict,
 )
 from gateway.model.record import Record
+from gateway.model.switch import what
 from gateway.runtime.story import Long, Story
 
+_Beside: TypeAlias = FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent | SwitchThrown | SwitchLifted
 _People: TypeAlias = ApprovalDecided | ApprovalSeen | ApprovalWithdrawn | ApprovalExpired | EscalationAcknowledged
 
 MAX_ARGUMENTS = 80
@@ -189,7 +193,7 @@ def _told(record: Record, payloads: Mapping[Digest, Any], attempts: dict[str, Ro
         return _answered(step, event)
     if isinstance(event, Claim):
         return _claimed(step, event, payloads, plan)
-    if isinstance(event, FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent):
+    if isinstance(event, _Beside):
         return _beside(step, event, payloads)
     match event:
         case RunOpened():
@@ -237,6 +241,14 @@ def _answered(step: int, event: _People) -> Row:
             assert_never(event)
 
 
+def _switched(step: int, event: SwitchThrown | SwitchLifted) -> Row:
+    """What a person stopped, and what they let go on."""
+    told = [f"by {event.by.id}{_because(event.reason)}"]
+    if isinstance(event, SwitchThrown):
+        return Row(step, "", what(event), "stopped", results=told, style="red")
+    return Row(step, "", f"switch {event.switch}", "lifted", results=told, style="bold")
+
+
 def _because(reason: str) -> str:
     return f": {reason}" if reason else ""
 
@@ -250,10 +262,8 @@ def _notified(step: int, event: NoticeSent) -> Row:
     return Row(step, "", "", "not told", results=[said], style="yellow")
 
 
-def _beside(
-    step: int, event: FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent, payloads: Mapping[Digest, Any]
-) -> Row:
-    """What the agent says of the end of its task, what is found about it, and who was told of what waits."""
+def _beside(step: int, event: _Beside, payloads: Mapping[Digest, Any]) -> Row:
+    """What the agent says of the end of its task, what is found, who was told of what waits, what people stopped."""
     match event:
         case FinishClaimed():
             told = [f"the agent says: {event.outcome}", *_words(payloads.get(event.claim), "says")]
@@ -265,6 +275,8 @@ def _beside(
             return Row(step, "", f"verifier {event.verifier}", "asked", "", event.duration_s, [found], style)
         case NoticeSent():
             return _notified(step, event)
+        case SwitchThrown() | SwitchLifted():
+            return _switched(step, event)
         case _:
             assert_never(event)
 

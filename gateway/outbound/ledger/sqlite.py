@@ -26,6 +26,7 @@ from gateway.outbound.ledger.chain import (
     ROOM,
     UNOPENED,
     Entry,
+    check_beside,
     check_expected,
     check_holds,
     decoded,
@@ -308,7 +309,9 @@ async def _attach(path: Path, reader: aiosqlite.Connection) -> None:
 
 
 def _append(step: Append, made: Sequence[Entry], db: sqlite3.Connection) -> None:
-    check_expected(step, db.execute(_HEAD, (step.run,)).fetchone() or UNOPENED)
+    check_expected(step, _head(db, step.run))
+    if step.beside:
+        check_beside(step, partial(_head, db))
     changes = _posted(step, db) if step.postings else ()
     # First what another run may forbid: a step that is refused has then written nothing that must be undone.
     for attempt in step.untrack:
@@ -325,6 +328,10 @@ def _append(step: Append, made: Sequence[Entry], db: sqlite3.Connection) -> None
             _post(change, db)
         if count := forgettable(changes):
             db.execute(_FORGET, (past(step), count))
+
+
+def _head(db: sqlite3.Connection, run: str) -> tuple[int, str]:
+    return db.execute(_HEAD, (run,)).fetchone() or UNOPENED
 
 
 def _posted(step: Append, db: sqlite3.Connection) -> Sequence[Change]:
