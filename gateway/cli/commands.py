@@ -24,6 +24,7 @@ from gateway.cli.reviews import reviews
 from gateway.cli.runs import runs, show
 from gateway.cli.schema import schema
 from gateway.cli.snippet import snippet_
+from gateway.cli.stops import stop, stops
 from gateway.cli.verify import verify
 
 app = typer.Typer(
@@ -63,6 +64,8 @@ app.command()(packet)
 app.command()(reconcile)
 app.command()(resolve)
 app.command()(reviews)
+app.command()(stop)
+app.command()(stops)
 app.command()(verify)
 app.command()(keygen)
 app.command()(schema)

@@ -6,7 +6,7 @@ Facts come from the run. What the agent itself said comes from payloads, and is 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from gateway.kernel.approve import pending
 from gateway.kernel.claims import lives
@@ -57,20 +57,27 @@ class Around:
     """The run was opened from another that does not go on."""
 
 
+_STATES: Mapping[RunState, Literal["unopened", "running", "stopped"]] = {
+    RunState.UNOPENED: "unopened",
+    RunState.RUNNING: "running",
+    RunState.STOPPED: "stopped",
+}
+"""Of runs that agents have."""
+
+
 def status(
     run: Run, rules: Rules, around: Around, now: datetime, since: Since | None = None, cursor: str | None = None
 ) -> Status:
     """Where the run stands; of one that is not open, where it would begin. `cursor` is that of the last event that
     `since` tells of, where it is not the run's last.
     """
-    assert run.state is not RunState.CONTROL  # noqa: S101 - INVARIANT: it belongs to nobody who could ask
     closed = _closed(run, rules, now, parent_over=around.parent_over)
     able, barred = eligible(run, around.principal, rules, around.tools) if closed is None else ((), ())
     phase = rules.policy.phases.get(run.phase)
     return Status(
         run=run.id if run.state is not RunState.UNOPENED else None,
         workflow=rules.policy.workflow,
-        state=run.state.value,
+        state=_STATES[run.state],
         phase=Phase(name=run.phase, description="" if phase is None else phase.description),
         over=over(run),
         closed=closed,

@@ -92,7 +92,7 @@ def throw(wanted: SwitchThrown, by: Reviewer) -> SwitchThrown:
     Raises: Refused.
     """
     if by.approval is not None or not _reaches(wanted, by):
-        raise Refused("tenant", f"`{by.id}` may stop what is of the tenant `{by.tenant}`, and must name it")
+        raise Refused("role", f"`{by.id}` may stop what is of the tenant `{by.tenant}`, and must name it")
     if not is_said(wanted.reason):
         raise Refused("reason", "say why it is stopped; it is kept for ever, and told to whoever is refused")
     return wanted

@@ -10,6 +10,9 @@ from gateway.model.event_parts import Frozen, Who
 SWITCHES = "switches"
 """The id of the one run of a ledger that is no agent's: its events are these, and nothing else."""
 
+NAMES = ("tenant", "principal", "upstream", "tool")
+"""What a switch may name."""
+
 NAMED_MAX = 512
 """Characters of each name that a switch may have."""
 
@@ -50,6 +53,11 @@ class Switch(NamedTuple):
     """Its place among the switches of this ledger: by it it is lifted."""
     at: datetime
     event: SwitchThrown
+
+    @property
+    def what(self) -> str:
+        """What it stops, for a sentence."""
+        return what(self.event)
 
 
 def what(event: SwitchThrown) -> str:

@@ -7,7 +7,7 @@ appends still queued; across processes the version and head of the run are the l
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from gateway.kernel import claims
 from gateway.kernel.accounts import held_back, postings
@@ -22,7 +22,7 @@ from gateway.kernel.switches import thrown
 from gateway.kernel.verify import lose
 from gateway.model.account import Posting
 from gateway.model.canonical import Digest
-from gateway.model.events import Effect, Event, EvidenceRecorded, IntentRecorded, RunMigrated
+from gateway.model.events import Effect, Event, EvidenceRecorded, IntentRecorded, RunMigrated, Verdict
 from gateway.model.record import SCHEMA, Record, encode, utc
 from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState, Tracked, joined
 from gateway.model.switch import SWITCHES, Switch
@@ -192,8 +192,8 @@ class Book:
 
     @property
     def switches(self) -> tuple[Switch, ...]:
-        """Those that people have thrown, as far as this process knows. What is sent is checked against the ledger in
-        the transaction of its intent; while any is known to stand, each decision looks at them anew.
+        """Those that people have thrown, as far as this process knows. Whether that is so is checked in the transaction
+        of each verdict; while any is known to stand, each decision looks at them anew.
         """
         known = self._heads.kept(SWITCHES)
         return thrown(known) if known is not None and known.switches else ()
@@ -204,8 +204,8 @@ class Book:
             await self._heads.renewed(SWITCHES)  # else nobody here would ever hear that one is lifted
 
     def _decided_by(self, events: Sequence[Event]) -> Mapping[str, tuple[int, str]]:
-        """Where the switches stood by which it was decided that something is sent."""
-        if not any(event.kind in _SENDING for event in events):
+        """Where the switches stood by which a proposal was judged; nothing for what has merely happened."""
+        if not any(event.kind in _VERDICTS for event in events):
             return {}
         known = self._heads.kept(SWITCHES) or Run(SWITCHES)
         return {SWITCHES: (known.version, known.head)}
@@ -355,8 +355,8 @@ _FOLLOWED = frozenset(
 )
 """Kinds of event from which others may follow."""
 
-_SENDING = frozenset({"intent.recorded", "attempt.resumed", "attempt.resent"})
-"""Verdicts after which something goes out."""
+_VERDICTS = frozenset(one.model_fields["kind"].default for one in get_args(Verdict))
+"""Kinds of event that a proposal becomes: people's switches were looked at for each."""
 
 PEOPLE = frozenset(
     {

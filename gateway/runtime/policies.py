@@ -120,7 +120,8 @@ class Prepared:
 @cache
 def _nothing_allowed() -> Rules:
     """Of a process that has loaded no policy: it only writes down what people say."""
-    return compile_rules(Policy(workflow="none", transitions=()), Digest(""))
+    named = {"workflow": "none", "transitions": [{"name": "nothing", "tools": ["-"]}]}  # a policy has one at least
+    return compile_rules(Policy.model_validate(named), Digest(""))
 
 
 class Policies:

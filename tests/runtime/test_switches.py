@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 BOSS = Reviewer("local", "local:boss", everywhere=True)
 
 
-def switch(**names: str) -> SwitchThrown:
+def switch(**names: Any) -> SwitchThrown:
     return SwitchThrown(**names, by=BOSS.who, reason="it pays twice")
 
 
