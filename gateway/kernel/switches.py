@@ -1,10 +1,11 @@
 """Kill switches: how they are thrown and lifted, and which of them stands against a call. Pure, as all that decides."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gateway.kernel.approve import is_said
 from gateway.kernel.case import Case
+from gateway.model.principal import Principal
 from gateway.model.record import Record
 from gateway.model.review import Refused, Reviewer
 from gateway.model.run import Run
@@ -70,6 +71,13 @@ def stops(case: Case) -> Switch | None:
 def _only_senders(event: SwitchThrown) -> bool:
     named = event.tenant is not None or event.principal is not None
     return named and event.tool is None and event.upstream is None
+
+
+def barred(switches: Iterable[Switch], principal: Principal, upstreams: Sequence[str]) -> Switch | None:
+    """The first that stops whatever the principal asks of any of these upstreams, by no tool."""
+    asked = ({"tenant": principal.tenant, "principal": principal.id, "upstream": name} for name in upstreams)
+    calls = [{**one, "tool": None} for one in asked]
+    return next((one for one in switches if any(_fits(one.event, call) for call in calls)), None)
 
 
 def said(switch: Switch) -> str:

@@ -38,6 +38,7 @@ from gateway.model.switch import SWITCHES
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
 from gateway.ports import Caller, Exhausted, LedgerUnavailable, Looks, NoSuchRun, Occupied, Upstreams, Withdrawal
 from gateway.runtime import tell, trace
+from gateway.runtime.barring import Barring
 from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier
 from gateway.runtime.claims import Claims
@@ -82,6 +83,7 @@ class Engine:
         """What agents say of their own work, and how their runs stand."""
         self.finishing = Finishing(book, upstreams, self.carrier.verifying, self.carrier.spawn)
         """Where they say that they are done."""
+        self.barred = Barring(book).barred
         self.questions = Questions(book)
         """What waits for people, for those who asked."""
         self._gathering = Gathering(book, upstreams, self.carrier.verifying)

@@ -98,6 +98,19 @@ async def test_another_gateway_sends_nothing_from_the_moment_a_switch_is_durable
     await other.close()
 
 
+async def test_what_is_relayed_without_a_verdict_is_barred_with_its_principal_and_its_upstream() -> None:
+    async with house() as it:
+        assert await it.engine.barred(world.USER, ["fake"]) is None
+        await throw(it, tool="write")
+        assert await it.engine.barred(world.USER, ["fake"]) is None
+        await throw(it, upstream="fake", principal="local:user")
+        assert await it.engine.barred(world.USER, ["other"]) is None
+        barred = await it.engine.barred(world.USER, ["other", "fake"])
+        assert barred == (
+            "`local:boss` has stopped the upstream `fake` for the principal `local:user` (switch 2): it pays twice"
+        )
+
+
 async def test_what_is_under_way_is_recorded_although_all_is_stopped() -> None:
     async with house() as it:
 
