@@ -37,9 +37,11 @@ from gateway.outbound.server_entries import (
     in_use,
 )
 from gateway.outbound.yaml_files import Document, Problem, Problems, read
+from gateway.runtime.lanes import Limits
 from gateway.runtime.sealing import EVERY_S, UNSIGNED, Sealing
 
 DEFAULT_PORT = 8321
+DEFAULT_LIMITS = Limits()
 
 
 class SettingsProblems(Problems):
@@ -135,6 +137,8 @@ class Settings:
     """How reviewers come in."""
     hold_s: float | None = None
     """How long a call that waits for a person is kept with its client; None: as is usual."""
+    limits: Limits = DEFAULT_LIMITS
+    """How many calls are under way at once."""
 
 
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -188,6 +192,21 @@ class _Sessions(FilePart):
     idle_s: float | None = Field(default=None, gt=0, le=86_400)
 
 
+class _Concurrent(FilePart):
+    in_all: int | None = Field(default=DEFAULT_LIMITS.in_all, ge=1, le=100_000)
+    per_principal: int | None = Field(default=DEFAULT_LIMITS.per_principal, ge=1, le=100_000)
+    per_upstream: int | None = Field(default=DEFAULT_LIMITS.per_upstream, ge=1, le=100_000)
+
+
+class _Limits(FilePart):
+    concurrent: _Concurrent = _Concurrent()
+    waiting: int = Field(default=DEFAULT_LIMITS.waiting, ge=0, le=100_000)
+    wait_s: float = Field(default=DEFAULT_LIMITS.wait_s, ge=0, le=600)
+
+    def limits(self) -> Limits:
+        return Limits(**self.concurrent.model_dump(), waiting=self.waiting, wait_s=self.wait_s)
+
+
 class _RunTokens(FilePart):
     key: str
 
@@ -208,6 +227,7 @@ class _File(FilePart):
     patience: _Patience = _Patience()
     approvals: _Approvals = _Approvals()
     sessions: _Sessions = _Sessions()
+    limits: _Limits = _Limits()
     upstreams: dict[str, UpstreamEntry] = Field(default={})
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
     places: dict[str, PlaceEntry] = Field(default={})
@@ -284,6 +304,7 @@ class _Reading:
             channels=tuple(self._channel(at, entry) for at, entry in enumerate(said.notify)),
             console=said.console.settings(lambda *keys: self._texts["console", *keys]),
             hold_s=said.approvals.hold_s,
+            limits=said.limits.limits(),
         )
 
     def _place(self, name: str, entry: PlaceEntry) -> LookPlace:

@@ -31,6 +31,7 @@ from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable, Oc
 from gateway.runtime import measures, trace
 from gateway.runtime.heads import Heads
 from gateway.runtime.health import Health
+from gateway.runtime.lanes import Limits
 from gateway.runtime.leases import NOBODYS
 from gateway.runtime.policies import Policies
 
@@ -70,6 +71,8 @@ class Options:
     """How long a shutdown waits for calls under way."""
     hold_s: float = 20.0
     """How long a call that waits for a person is kept with its client, where policy does not say; 0: not at all."""
+    limits: Limits = field(default_factory=Limits)
+    """How many calls are under way at once."""
     reading_s: float = 1.0
     """What is answered sooner after it was asked, no person has read."""
 
