@@ -10,6 +10,7 @@ from gateway.cli.check import check
 from gateway.cli.console import console
 from gateway.cli.demo import demo
 from gateway.cli.diagram import diagram
+from gateway.cli.doctor import doctor
 from gateway.cli.explain import explain
 from gateway.cli.fronts import serve, wrap
 from gateway.cli.init import init
@@ -64,6 +65,7 @@ app.command()(packet)
 app.command()(reconcile)
 app.command()(resolve)
 app.command()(reviews)
+app.command()(doctor)
 app.command()(stop)
 app.command()(stops)
 app.command()(verify)

@@ -210,6 +210,10 @@ class Ledger(Protocol):
         """
         ...
 
+    async def lax(self) -> Sequence[str]:
+        """Settings of the store by which something acknowledged could be lost with the power; a line each."""
+        ...
+
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
         """As `log`, but only place and link: what a checkpoint is made of."""
         ...

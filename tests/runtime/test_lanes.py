@@ -89,7 +89,7 @@ async def test_what_no_full_lane_keeps_back_does_not_wait_for_those_that_do() ->
 async def test_who_waits_too_long_or_behind_too_many_is_told_where_it_is_full() -> None:
     at = Held(replace(WIDE, per_upstream=1, waiting=1, wait_s=0.05))
     await at.call("one")
-    waits = asyncio.create_task(anext(aiter_lane(at, BEN)))
+    waits = asyncio.create_task(once(at, BEN))
     await at.turn()
     with pytest.raises(Crowded, match=r"to the upstream `bank`: 1, as many as may be, and 1 more wait"):
         async with at.lanes.lane(BEN, "bank"):
@@ -102,9 +102,9 @@ async def test_who_waits_too_long_or_behind_too_many_is_told_where_it_is_full() 
     await at.end("two")
 
 
-async def aiter_lane(at: Held, principal: Principal) -> AsyncIterator[None]:
+async def once(at: Held, principal: Principal) -> None:
     async with at.lanes.lane(principal, "bank"):
-        yield
+        pass
 
 
 async def test_whoever_is_cancelled_while_it_waits_takes_nothing_with_it() -> None:

@@ -221,6 +221,10 @@ class SqliteLedger:
         """As `Ledger.strange`."""
         return strange({name: (kind, sql) for name, kind, sql in await self._rows(LAYOUT)})
 
+    async def lax(self) -> Sequence[str]:
+        """As `Ledger.lax`: of the connection that writes."""
+        return await self._writer.run(file.lax)
+
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
         """As `Ledger.links`."""
         return [(place, link) for place, link in await self._rows(_LINKS, after, limit)]
