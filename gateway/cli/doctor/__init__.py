@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -13,9 +13,6 @@ from rich.text import Text
 from gateway.cli.doctor.findings import Finding, wrong
 from gateway.cli.ledgers import console, fail
 from gateway.cli.plain import visible
-
-if TYPE_CHECKING:
-    from gateway.app import Plan
 
 STYLES = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
@@ -66,6 +63,7 @@ async def _all(
 
 async def _findings(config: Path | None, url: str | None, *, notify: bool) -> AsyncIterator[Finding]:
     from gateway.cli.doctor import live, machine  # noqa: PLC0415 - bring much that other commands need not wait for
+    from gateway.cli.doctor.remote import Remote  # noqa: PLC0415
 
     for one in machine.python_and_packages():
         yield one
@@ -80,13 +78,9 @@ async def _findings(config: Path | None, url: str | None, *, notify: bool) -> As
         async for one in live.configured(config, settings, plan, notify=notify):
             yield one
     if url is not None:
-        for one in await asyncio.to_thread(lambda: list(_remote(url, config, plan))):
+        key = None if config is None else live.key_of(config)
+        remote = Remote(url, key, None if plan is None else plan.default)
+        for one in await asyncio.to_thread(lambda: list(remote.looked())):
             yield one
-
-
-def _remote(url: str, config: Path | None, plan: "Plan | None") -> Iterator[Finding]:
-    from gateway.cli.doctor.live import key_of  # noqa: PLC0415 - as above
-    from gateway.cli.doctor.remote import Remote  # noqa: PLC0415
-
-    key = None if config is None else key_of(config)
-    yield from Remote(url, key, None if plan is None else plan.default).looked()
+        if plan is not None and remote.denied:
+            yield await live.recorded(plan, remote.run)

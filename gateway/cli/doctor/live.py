@@ -14,6 +14,7 @@ from gateway.cli.notify import send_test
 from gateway.kernel.registry import is_pinned
 from gateway.kernel.rules import compile_rules
 from gateway.model.canonical import Digest
+from gateway.model.events import Denied
 from gateway.model.policy import Policy
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.ledger import open_ledger, path_of
@@ -97,9 +98,9 @@ def policies(plan: Plan) -> Iterator[Finding]:
 def _off(policy: Policy) -> Iterator[tuple[str, str]]:
     if policy.mode == "observe":
         yield "the mode is `observe`: what it would refuse is recorded, and passes", "`mode: enforce`"
-    for rule in (*policy.transitions, *policy.forbid):
-        if rule.mode == "observe":
-            yield f"`{rule.name}` only observes: what it would refuse passes", "take its `mode` away"
+    modes = {rule.name: rule.mode for rule in policy.transitions} | {rule.name: rule.mode for rule in policy.forbid}
+    for name in (name for name, mode in modes.items() if mode == "observe"):
+        yield f"`{name}` only observes: what it would refuse passes", "take its `mode` away"
     for rule in policy.transitions:
         narrowed = rule.when or rule.approval is not None or rule.authority or set(rule.effect or ()) == {"read"}
         if "*" in rule.tools and not narrowed:
@@ -172,10 +173,26 @@ async def _at_work(opened: Ledger, where: str) -> AsyncIterator[Finding]:
 _LIFT = "`counterfoil stop --lift %d`, once it may go on"
 
 
+async def recorded(plan: Plan, run: str) -> Finding:
+    """Whether what a running gateway said of the canary stands in this ledger."""
+    about = "canary over HTTP"
+    if plan.ledger == "memory:":
+        return warning(about, "whether it was recorded cannot be seen: the ledger is in memory")
+    try:
+        opened = await open_ledger(plan.ledger, make=False)
+    except (NotOurLedger, LedgerUnavailable, ValueError) as error:
+        return wrong(about, f"whether it was recorded cannot be seen: {error}")
+    try:
+        events = [record.event for record, _ in await opened.read(run)]
+    finally:
+        await opened.close()
+    if any(isinstance(one, Denied) for one in events):
+        return ok(about, "its denial is recorded in this ledger")
+    return wrong(about, f"nothing of the run {run} is in this ledger", "does that gateway use another one?")
+
+
 async def upstreams(plan: Plan) -> AsyncIterator[Finding]:
     """Each server, started or reached as a gateway would, and its tools against their pins and the policies."""
-    if not plan.upstreams:
-        yield warning("upstreams", "no server is named", "`upstreams:` in gateway.yaml")
     pinned = frozenset(name for policy in plan.policies.values() for name in policy.pins)
     catalogue = await Catalogue.open(plan.upstreams, prefix=plan.prefix, vouched=pinned)
     try:
@@ -197,10 +214,13 @@ async def upstreams(plan: Plan) -> AsyncIterator[Finding]:
             free = sorted(one.name for one in tools if one.name not in policy.pins)
             if free and not changed:
                 says = f"{len(free)} of {len(tools)} tools are not pinned, such as `{free[0]}`: they may change unseen"
-                yield warning(f"policy {workflow}", says, "`counterfoil pin`")
+                yield warning(f"tools {workflow}", says, "`counterfoil pin`")
             listed = catalogue.tools()
-            for line in (*surprises(policy, {one.name for one in tools}, default=False), *unfit(policy, listed)):
+            for line in (
+                *surprises(policy, {one.name for one in tools}, default=workflow == plan.default),
+                *unfit(policy, listed),
+            ):
                 if not line.startswith("the mode is"):  # said above
-                    yield warning(f"policy {workflow}", line)
+                    yield warning(f"tools {workflow}", line)
     finally:
         await catalogue.close()

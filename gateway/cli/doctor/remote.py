@@ -41,7 +41,9 @@ class Remote:
         self._key = key
         self._workflow = workflow
         self.run = id_maker(SystemClock().now)("run")
-        """Of the canary, if it is called with a token."""
+        """Of the canary."""
+        self.denied = False
+        """Whether it was, as the gateway says."""
 
     def looked(self) -> Iterator[Finding]:
         """All that can be seen from outside."""
@@ -109,6 +111,7 @@ class Remote:
         self.run = str(told.get("run", self.run))
         if told["outcome"] != "denied" or told.get("executed") is not False:
             return wrong("canary over HTTP", f"a call that must be denied was `{told['outcome']}`", "stop this gateway")
+        self.denied = True
         return ok("canary over HTTP", f"denied, in run {self.run}")
 
     def _token(self) -> str:
