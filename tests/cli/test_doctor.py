@@ -118,7 +118,7 @@ def test_a_disk_that_forgets_or_is_full_or_shared_is_told(tmp_path: Path, monkey
     kinds = [machine._file_system(Path(one), mounts) for one in ("/etc/x", f"{tmp_path}/l.db", f"{tmp_path}/far/l.db")]
     assert kinds == ["ext4", "tmpfs", "nfs4"]
     for free, state in ((2**20, "wrong"), (2**29, "warning"), (2**40, "ok")):
-        monkeypatch.setattr(machine.shutil, "disk_usage", lambda _, left=free: _Free(left))
+        monkeypatch.setattr("shutil.disk_usage", lambda _, left=free: _Free(left))
         assert [one.state for one in machine.room(tmp_path)] == [state]
 
 

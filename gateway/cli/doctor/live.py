@@ -209,7 +209,7 @@ async def upstreams(plan: Plan) -> AsyncIterator[Finding]:
             changed = [one.name for one in tools if one.name in policy.pins and not is_pinned(one, policy)]
             for one in changed:
                 yield wrong(
-                    f"policy {workflow}", f"`{one}` is not as it was pinned: it is withheld", "`counterfoil pin`"
+                    f"tools {workflow}", f"`{one}` is not as it was pinned: it is withheld", "`counterfoil pin`"
                 )
             free = sorted(one.name for one in tools if one.name not in policy.pins)
             if free and not changed:
