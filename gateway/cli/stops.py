@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
-from gateway.cli.plain import plain_table, visible
+from gateway.cli.plain import ago, plain_table, visible
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.events import IntentRecorded, RunOpened, SwitchThrown
 from gateway.model.review import Refused
@@ -118,12 +119,12 @@ def stops(
     if not found:
         console.print("Nothing is stopped.")
         return
-    table = plain_table()
+    table, now = plain_table(), datetime.now(UTC)
     for title in ("switch", "stops", "since", "by", "why"):
         table.add_column(title, overflow="fold")
     for one in found:
-        event, since = one.event, one.at.isoformat(timespec="seconds")
-        table.add_row(str(one.number), *map(visible, (what(event), since, event.by.id, event.reason)))
+        event = one.event
+        table.add_row(str(one.number), *map(visible, (what(event), ago(one.at, now), event.by.id, event.reason)))
     console.print(table)
     console.print("`counterfoil stop --lift NUMBER --reason …` lets one go on.")
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.model.events import SwitchThrown
+from gateway.model.party import Party
 from gateway.model.review import Refused, Reviewer
 from gateway.model.switch import SWITCHES
 from gateway.outbound.ledger import open_ledger
@@ -109,6 +110,25 @@ async def test_what_is_relayed_without_a_verdict_is_barred_with_its_principal_an
         assert barred == (
             "`local:boss` has stopped the upstream `fake` for the principal `local:user` (switch 2): it pays twice"
         )
+
+
+async def test_an_agent_that_asks_where_it_stands_is_told_what_is_stopped() -> None:
+    async with house() as it:
+
+        async def stands() -> tuple[str | None, set[str]]:
+            told = await it.engine.claims.status(
+                "run_1", world.USER, workflow=None, parent=None, offered=["read", "write"], party=Party("test"),
+                since=None, tool="gateway__status",
+            )  # fmt: skip
+            assert told.result is not None
+            status = told.result["structuredContent"]
+            return status.get("closed"), {name for one in status["eligible"] for name in one["tools"]}
+
+        assert await stands() == (None, {"read", "write"})
+        await throw(it, tool="write")
+        assert await stands() == (None, {"read"})
+        await throw(it, tenant="local")
+        assert await stands() == ("`local:boss` has stopped the tenant `local` (switch 2): it pays twice", set())
 
 
 async def test_what_is_under_way_is_recorded_although_all_is_stopped() -> None:

@@ -3,29 +3,29 @@
 import statistics
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
 from gateway.app import Plan, plan_of
 from gateway.cli.doctor import canary, machine
 from gateway.cli.doctor.findings import Finding, ok, warning, wrong
-from gateway.cli.ledgers import existing, reviewer
+from gateway.cli.ledgers import book, existing, reviewer
 from gateway.cli.notify import send_test
 from gateway.kernel.registry import is_pinned
 from gateway.kernel.rules import compile_rules
 from gateway.model.canonical import Digest
 from gateway.model.events import Denied
 from gateway.model.policy import Policy
-from gateway.outbound.clock import SystemClock
+from gateway.model.review import Refused
 from gateway.outbound.ledger import open_ledger, path_of
 from gateway.outbound.ledger.postgres.address import is_postgres, shown
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
 from gateway.reviewing import run_key_of
-from gateway.runtime.book import Book, Options
 from gateway.runtime.cases import broken_promises
 from gateway.runtime.desk import Desk
-from gateway.runtime.policies import Policies, surprises, unfit
+from gateway.runtime.policies import surprises, unfit
 from gateway.settings import Settings, default_ledger_path, load_settings
 
 STORES = 7
@@ -165,8 +165,7 @@ async def _at_work(opened: Ledger, where: str) -> AsyncIterator[Finding]:
         yield warning("clock", f"the ledger's clock and this one differ by {skew:+.1f} s", "let both keep network time")
     else:
         yield ok("clock", "the ledger's clock and this one agree")
-    desk = Desk(Book(opened, Policies(opened, {}, ""), SystemClock(), Options(owner="doctor")))
-    for one in await desk.switches(reviewer()):
+    for one in await Desk(await book(opened)).switches(reviewer()):
         yield warning("stops", f"{one.what} is stopped, by `{one.event.by.id}`: {one.event.reason}", _LIFT % one.number)
 
 
@@ -184,6 +183,8 @@ async def recorded(plan: Plan, run: str) -> Finding:
         return wrong(about, f"whether it was recorded cannot be seen: {error}")
     try:
         events = [record.event for record, _ in await opened.read(run)]
+        with suppress(Refused):  # it is over, or not here
+            await Desk(await book(opened)).stop_run(run, reviewer(), "the doctor's canary has been judged")
     finally:
         await opened.close()
     if any(isinstance(one, Denied) for one in events):
