@@ -14,6 +14,7 @@ from typing import Any
 
 from gateway.inbound.mcp import IDLE_S
 from gateway.model.policy import Policy
+from gateway.model.switch import SWITCHES
 from gateway.outbound import otel
 from gateway.outbound.clock import SystemClock, clock_of
 from gateway.outbound.ids import id_maker
@@ -220,6 +221,7 @@ class Gateway:
             lines.insert(
                 1, "no checkpoint is signed here: who can write the ledger can rewrite it (`seal:` in gateway.yaml)"
             )
+        lines += [f"{one.what} is stopped (switch {one.number}): {one.event.reason}" for one in self.book.switches]
         for name, health in self.catalogue.health().items():
             if health["state"] == "healthy":
                 tools = f"{health['tools']} tool{'' if health['tools'] == 1 else 's'}"
@@ -325,6 +327,7 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue) -> AsyncIter
     recovery = Recovery(book, engine, catalogue)
     sealer = Sealer(ledger, clock, plan.sealing)
     desk = Desk(book)
+    await book.fresh_state_of(SWITCHES)  # so that it is known before the first call what is stopped
     lines = [Line(one.name, one.audience, notifier_of(one, plan.clock.now)) for one in plan.channels]
     announcer = Announcer(book, lines, plan.link_for, SystemRandom().random, recovery.is_for_people)
     keepers = [

@@ -65,9 +65,10 @@ def audited() -> Told:
         done = subprocess.run(
             [*asked, "--progress-spinner", "off"], capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
-        return judged(json.loads(done.stdout))
     except subprocess.TimeoutExpired:
         return Told(NOT_AUDITED, [f"no answer came within {LIMIT_S:.0f} s"])
+    try:
+        return judged(json.loads(done.stdout))
     except ValueError:
         return Told(NOT_AUDITED, done.stderr.splitlines()[-1:])
 

@@ -151,7 +151,9 @@ class Book:
         Raises: Occupied, Exhausted, LedgerUnavailable, and what the step raises.
         """
         for _ in range(ROUNDS):
-            await self._look_at_switches()
+            known = self._heads.kept(SWITCHES)
+            if known is None or known.switches:  # while any stands, else nobody would ever hear that it is lifted
+                await self._heads.renewed(SWITCHES)
             head = await self._heads.get(run_id)
             rules = await self.policies.of(head.run.policy)
             if head.run.policy is not None and head.run.policy != rules.digest:
@@ -182,7 +184,7 @@ class Book:
                 )
             except Conflict:
                 self._heads.drop(run_id, head)
-                self._heads.forget(SWITCHES)
+                await self._heads.renewed(SWITCHES)
             except BaseException:
                 self._heads.drop(run_id, head)
                 raise
@@ -200,11 +202,6 @@ class Book:
         """
         known = self._heads.kept(SWITCHES)
         return thrown(known) if known is not None and known.switches else ()
-
-    async def _look_at_switches(self) -> None:
-        head = await self._heads.get(SWITCHES)
-        if head.run.switches:
-            await self._heads.renewed(SWITCHES)  # else nobody here would ever hear that one is lifted
 
     def _decided_by(self, events: Sequence[Event]) -> Mapping[str, tuple[int, str]]:
         """Where the switches stood by which a proposal was judged; nothing for what has merely happened."""

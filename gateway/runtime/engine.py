@@ -225,15 +225,17 @@ class Engine:
 
     async def _in_lane(self, proposal: Proposal, caller: Caller, flight: Flight) -> Shown:
         tool = await self._upstreams.tool(proposal.tool, caller.party)
+        lanes = self._lanes.of(proposal.principal, None if tool is None else tool.upstream)
         try:
-            async with self._lanes.lane(proposal.principal, None if tool is None else tool.upstream):
-                return await self._call(proposal, caller, flight, tool)
+            await self._lanes.enter(lanes)
         except Crowded as crowded:
-            run = Run(proposal.run)
-            refusal = tell.crowded(run, self._policies.current(), proposal.tool, str(crowded))
-            shown = Shown(run.id, refusal=refusal)
-            trace.told(shown, run)
+            refusal = tell.crowded(Run(proposal.run), self._policies.current(), proposal.tool, str(crowded))
+            trace.told(shown := Shown(proposal.run, refusal=refusal), Run(proposal.run))
             return shown
+        try:
+            return await self._call(proposal, caller, flight, tool)
+        finally:
+            self._lanes.leave(lanes)
 
     async def _call(self, proposal: Proposal, caller: Caller, flight: Flight, tool: Tool | None) -> Shown:
         seen: list[Run] = []

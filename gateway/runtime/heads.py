@@ -120,10 +120,6 @@ class Heads:
         if self._heads.get(run_id) is head:
             del self._heads[run_id]
 
-    def forget(self, run_id: str) -> None:
-        """Whatever is known of the run may be behind the ledger: the next reader asks what is new."""
-        self._heads.pop(run_id, None)
-
     async def _read_on(self, known: Run) -> Run:
         """The run as the ledger has it, from what is known of it; in pages, between which others have their turn.
 

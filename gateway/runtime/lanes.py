@@ -6,8 +6,7 @@ time, and only so many at once. A call that gets none is told so and leaves no r
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,7 +30,7 @@ class Crowded(Exception):
     """There is no room for one more. The text says where."""
 
 
-class _Lane(NamedTuple):
+class Lane(NamedTuple):
     """What is counted together."""
 
     says: str
@@ -39,7 +38,7 @@ class _Lane(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    lanes: Sequence[_Lane]
+    lanes: Sequence[Lane]
     ready: "asyncio.Future[None]"
 
 
@@ -48,38 +47,49 @@ class Lanes:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._taken: Counter[_Lane] = Counter()
+        self._taken: Counter[Lane] = Counter()
         self._queue: list[_Waiting] = []
 
-    @asynccontextmanager
-    async def lane(self, principal: Principal, upstream: str | None) -> AsyncIterator[None]:
-        """Within it the call counts as under way.
-
-        Raises: Crowded.
-        """
-        lanes = self._of(principal, upstream)
-        if self._crowded(lanes) is None:
-            self._taken.update(lanes)
-        else:
-            await self._wait(lanes)
-        try:
-            yield
-        finally:
-            self._leave(lanes)
-
-    def _of(self, principal: Principal, upstream: str | None) -> Sequence[_Lane]:
+    def of(self, principal: Principal, upstream: str | None) -> Sequence[Lane]:
+        """Those that such a call takes up."""
         limits, whose = self._limits, f"{principal.tenant}/{principal.id}"
         found = [
             ("in all", limits.in_all),
             (f"of `{whose}`", limits.per_principal),
             *([(f"to the upstream `{upstream}`", limits.per_upstream)] if upstream is not None else []),
         ]
-        return [_Lane(says, limit) for says, limit in found if limit is not None]
+        return [Lane(says, limit) for says, limit in found if limit is not None]
 
-    def _crowded(self, lanes: Sequence[_Lane]) -> _Lane | None:
+    async def enter(self, lanes: Sequence[Lane]) -> None:
+        """From here on the call counts as under way, until it leaves.
+
+        Raises: Crowded.
+        """
+        if self._crowded(lanes) is None:
+            self._take(lanes)
+        else:
+            await self._wait(lanes)
+
+    def leave(self, lanes: Sequence[Lane]) -> None:
+        """It has ended; who waits may have its place."""
+        for lane in lanes:
+            self._taken[lane] -= 1
+            if not self._taken[lane]:
+                del self._taken[lane]
+        for one in list(self._queue):
+            if self._crowded(one.lanes) is None:
+                self._queue.remove(one)
+                self._take(one.lanes)
+                one.ready.set_result(None)
+
+    def _take(self, lanes: Sequence[Lane]) -> None:
+        for lane in lanes:
+            self._taken[lane] += 1
+
+    def _crowded(self, lanes: Sequence[Lane]) -> Lane | None:
         return next((lane for lane in lanes if self._taken[lane] >= lane.limit), None)
 
-    async def _wait(self, lanes: Sequence[_Lane]) -> None:
+    async def _wait(self, lanes: Sequence[Lane]) -> None:
         if len(self._queue) >= self._limits.waiting:
             raise Crowded(f"{self._says(lanes)}, and {len(self._queue)} more wait")
         waiting = _Waiting(lanes, asyncio.get_running_loop().create_future())
@@ -92,22 +102,11 @@ class Lanes:
                 raise Crowded(f"{self._says(lanes)}, and none ended in {self._limits.wait_s:g} s") from None
         except asyncio.CancelledError:
             if waiting.ready.done():
-                self._leave(lanes)
+                self.leave(lanes)
             else:
                 self._queue.remove(waiting)
             raise
 
-    def _says(self, lanes: Sequence[_Lane]) -> str:
+    def _says(self, lanes: Sequence[Lane]) -> str:
         full = self._crowded(lanes) or lanes[0]
         return f"calls under way in this gateway {full.says}: {self._taken[full]}, as many as may be"
-
-    def _leave(self, lanes: Sequence[_Lane]) -> None:
-        for lane in lanes:
-            self._taken[lane] -= 1
-            if not self._taken[lane]:
-                del self._taken[lane]
-        for one in list(self._queue):
-            if self._crowded(one.lanes) is None:
-                self._queue.remove(one)
-                self._taken.update(one.lanes)
-                one.ready.set_result(None)

@@ -35,9 +35,11 @@ class Held:
         self.go[name] = asyncio.Event()
 
         async def work() -> None:
-            async with self.lanes.lane(principal, upstream):
-                self.entered.append(name)
-                await self.go[name].wait()
+            lanes = self.lanes.of(principal, upstream)
+            await self.lanes.enter(lanes)
+            self.entered.append(name)
+            await self.go[name].wait()
+            self.lanes.leave(lanes)
 
         self.tasks[name] = asyncio.create_task(work())
         await self.turn()
@@ -92,8 +94,7 @@ async def test_who_waits_too_long_or_behind_too_many_is_told_where_it_is_full() 
     waits = asyncio.create_task(once(at, BEN))
     await at.turn()
     with pytest.raises(Crowded, match=r"to the upstream `bank`: 1, as many as may be, and 1 more wait"):
-        async with at.lanes.lane(BEN, "bank"):
-            pass
+        await once(at, BEN)
     with pytest.raises(Crowded, match=r"none ended in 0\.05 s"):
         await waits
     await at.end("one")
@@ -103,8 +104,7 @@ async def test_who_waits_too_long_or_behind_too_many_is_told_where_it_is_full() 
 
 
 async def once(at: Held, principal: Principal) -> None:
-    async with at.lanes.lane(principal, "bank"):
-        pass
+    await at.lanes.enter(at.lanes.of(principal, "bank"))
 
 
 async def test_whoever_is_cancelled_while_it_waits_takes_nothing_with_it() -> None:
