@@ -119,6 +119,11 @@ def lift(run: Run, number: int, by: Reviewer, reason: str) -> SwitchLifted:
     return SwitchLifted(switch=number, by=by.who, via=by.via, reason=reason)
 
 
+def names(event: SwitchThrown, by: Reviewer) -> bool:
+    """Whether it is this very person whom it stops."""
+    return event.principal == by.id and event.tenant in {None, by.tenant}
+
+
 def seen(run: Run, by: Reviewer) -> tuple[Switch, ...]:
     """Those that this person may see: what concerns all, and what is of their tenants."""
     if by.approval is not None:

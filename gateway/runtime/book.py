@@ -184,7 +184,7 @@ class Book:
                 )
             except Conflict:
                 self._heads.drop(run_id, head)
-                await self._heads.renewed(SWITCHES)
+                await self._heads.anew(SWITCHES)
             except BaseException:
                 self._heads.drop(run_id, head)
                 raise

@@ -246,6 +246,9 @@ class Desk:
 
         Raises: Refused, LedgerUnavailable.
         """
+        switch = (await self.book.fresh_state_of(SWITCHES)).switches.get(number)
+        if switch is not None and by.via not in AT_THE_MACHINE and switches.names(switch.event, by):
+            raise Refused("self_review", f"it is `{by.id}` whom switch {number} stops: somebody else must let it go on")
         await self._say(SWITCHES, lambda run, _, __: (switches.lift(run, number, by, reason),))
 
     # --- time ---------------------------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """Kill switches: what a person has stopped is not sent, by any gateway on the ledger, from the moment it is durable."""
 
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +208,26 @@ async def test_what_is_owed_waits_where_the_tool_the_upstream_or_everything_is_s
         await Desk(it.book).lift(1, BOSS, "go on")
         await swept(it)
         assert sent(it) == [PAID, REFUNDED]
+
+
+async def test_whoever_is_stopped_does_not_let_themselves_go_on_but_at_their_own_machine() -> None:
+    async with house() as it:
+        number = await throw(it, principal="local:boss")
+        with pytest.raises(Refused, match="somebody else must let it go on"):
+            await Desk(it.book).lift(number, replace(BOSS, via="oidc"), "I want it")
+        await Desk(it.book).lift(number, replace(BOSS, id="local:other", via="oidc"), "mended")
+
+
+async def test_a_ledger_that_came_back_without_the_newest_switches_is_believed(tmp_path: Path) -> None:
+    at, before = tmp_path / "l.db", tmp_path / "before.db"
+    ledger = await open_ledger(f"sqlite:///{at}")
+    async with house(ledger) as it:
+        with closing(sqlite3.connect(at)) as source, closing(sqlite3.connect(before)) as copy:
+            source.backup(copy)
+        await Desk(it.book).lift(await throw(it, tool="pay"), BOSS, "go on")
+        assert outcome(await it.call("write", {"n": 1})) == "result"
+        restored = await open_ledger(f"sqlite:///{before}")
+        it.book.ledger = it.book._heads._ledger = restored
+        assert outcome(await it.call("write", {"n": 2})) == "result"
+        await restored.close()
+    await ledger.close()
