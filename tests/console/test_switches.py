@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_program_stops_a_tool_and_lets_it_go_on() -> None:
     async with reviewing() as at, at.as_(ROOT_USER) as client:
-        thrown = await client.post(f"{API}/switches", json={"tool": "write", "reason": "it writes twice"})
+        thrown = await client.post(f"{API}/switches", json={"stops": {"tool": "write"}, "reason": "it writes twice"})
         assert (thrown.status_code, thrown.json()["switch"], thrown.json()["tool"]) == (200, 1, "write")
         assert refused(await at.it.call("write")) == ("denied", "switch")
         assert [one["reason"] for one in (await client.get(f"{API}/switches")).json()["rows"]] == ["it writes twice"]
@@ -30,13 +30,13 @@ async def test_a_program_stops_a_tool_and_lets_it_go_on() -> None:
 async def test_everything_is_stopped_only_in_so_many_words_and_by_whoever_sees_all() -> None:
     async with reviewing() as at:
         async with at.as_(ROOT_USER) as client:
-            assert problem(await client.post(f"{API}/switches", json={"reason": "x"})) == (422, "names")
-            both = {"tool": "pay", "everything": True, "reason": "x"}
-            assert problem(await client.post(f"{API}/switches", json=both)) == (422, "names")
+            for stops in ({}, {"run": "run_1"}, {"tool": ""}, "all", None):
+                nothing = await client.post(f"{API}/switches", json={"stops": stops, "reason": "x"})
+                assert problem(nothing)[0] == 422
         async with at.as_(EVE) as client:
-            all_of_it = {"everything": True, "reason": "x"}
+            all_of_it = {"stops": "everything", "reason": "x"}
             assert problem(await client.post(f"{API}/switches", json=all_of_it)) == (403, "role")
-            mine = await client.post(f"{API}/switches", json={"tenant": EVE.tenant, "reason": "x"})
+            mine = await client.post(f"{API}/switches", json={"stops": {"tenant": EVE.tenant}, "reason": "x"})
             assert mine.status_code == 200
         async with at.as_(None) as client:
             assert (await client.post(f"{API}/switches", json=all_of_it)).status_code == 401

@@ -1,12 +1,11 @@
 """Kill switches over the JSON API."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from gateway.inbound.console.api import told
 from gateway.inbound.console.api.operations import Asked, Lead, Operation
-from gateway.inbound.console.api.problems import Troubled
 from gateway.inbound.console.api.telling import switch_out
-from gateway.model.switch import NAMES, SwitchThrown
+from gateway.model.switch import SwitchThrown
 from gateway.runtime.desk import Desk
 
 
@@ -23,9 +22,8 @@ async def switches(at: _WithDesk, asked: Asked) -> told.SwitchesOut:
 async def throw(at: _WithDesk, asked: Asked) -> told.SwitchOut:
     """It is stopped."""
     said: told.SwitchIn = asked.body
-    names = said.model_dump(include=set(NAMES), exclude_none=True)
-    if bool(names) is said.everything:
-        raise Troubled(422, "names", "say what is stopped by at least one name, or that `everything` is")
+    stops = {} if said.stops == "everything" else said.stops
+    names: dict[str, Any] = {str(name): value for name, value in stops.items()}
     wanted = SwitchThrown(**names, by=asked.by.who, via=asked.by.via, reason=said.reason)
     return switch_out(await at.desk.throw(wanted, asked.by))
 

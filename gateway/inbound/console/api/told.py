@@ -21,6 +21,9 @@ def whole(value: Any) -> Any:
 
 
 Reason = Annotated[str, Field(max_length=MAX_REASON)]
+SwitchPart = Literal["tenant", "principal", "upstream", "tool"]
+SaidReason = Annotated[str, Field(min_length=1, max_length=MAX_REASON, pattern=r"\w")]
+"""In words."""
 SwitchName = Annotated[str, Field(min_length=1, max_length=NAMED_MAX)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 DigestText = Annotated[str, Field(pattern=r"^[a-z0-9]{1,8}:[0-9a-f]{64}$")]
@@ -133,17 +136,12 @@ class RunActIn(Shape):
 
 
 class SwitchIn(Shape):
-    """What is stopped. Names together mean calls to which all of them apply."""
+    """What is stopped."""
 
-    tenant: SwitchName | None = None
-    principal: SwitchName | None = None
-    """By its id."""
-    upstream: SwitchName | None = None
-    tool: SwitchName | None = None
-    """By the name that agents call it by."""
-    everything: bool = False
-    """Must be true where nothing is named."""
-    reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON)]
+    stops: Annotated[dict[SwitchPart, SwitchName], Field(min_length=1)] | Literal["everything"]
+    """Names, of which all must apply to a call: its `tool` as agents call it, its `upstream`, the id of its
+    `principal`, its `tenant`."""
+    reason: SaidReason
     """Why. Kept for ever, and told to whoever is refused."""
 
 
@@ -151,7 +149,7 @@ class LiftIn(Shape):
     """What is to become of a switch."""
 
     what: Literal["lift"]
-    reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON)]
+    reason: SaidReason
     """Why. Kept for ever."""
 
 
