@@ -1,8 +1,14 @@
 # The gateway in an image of its own: `counterfoil serve` as an unprivileged user, its ledger in a volume.
 #
 #   docker build -t counterfoil .
-#   docker run --network host -v ./gateway.yaml:/etc/counterfoil/gateway.yaml:ro -v ./policies:/etc/counterfoil/policies:ro \
+#   docker run --network host --read-only --cap-drop ALL --security-opt no-new-privileges --pids-limit 256 --memory 1g \
+#     --tmpfs /tmp:rw,noexec,nosuid,nodev,size=64m \
+#     -v ./gateway.yaml:/etc/counterfoil/gateway.yaml:ro -v ./policies:/etc/counterfoil/policies:ro \
 #     -v counterfoil:/var/lib/counterfoil counterfoil
+#   docker exec … counterfoil doctor --config /etc/counterfoil/gateway.yaml --url http://127.0.0.1:8321
+#
+# It needs no capability, no shell and nothing to write but its volume: the ledger, and the key that signs run tokens.
+# A seal's `head` belongs on another volume, which whoever can write the ledger cannot write.
 #
 # `--network host`: the gateway listens on loopback only, and refuses any other address until it can tell who is asking.
 # Loopback inside a container is the container's own, so agents reach it from the host's network, or from a container
@@ -23,10 +29,14 @@ RUN python -m venv --without-pip /opt/counterfoil \
  && pip --python /opt/counterfoil/bin/python install --no-cache-dir --no-index --find-links /wheels 'counterfoil[postgres]'
 
 FROM python:3.13-slim
+# What the image brings and a gateway never needs: an installer, and programs that run as somebody else.
 RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin counterfoil \
+ && python -m pip uninstall --yes --quiet --root-user-action ignore pip \
+ && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
  && install -d -o counterfoil -g counterfoil -m 0700 /var/lib/counterfoil
 COPY --from=build /opt/counterfoil /opt/counterfoil
-ENV PATH=/opt/counterfoil/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HEALTH_PORT=8080
+ENV PATH=/opt/counterfoil/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HEALTH_PORT=8321 \
+    XDG_STATE_HOME=/var/lib
 USER 10001:10001
 WORKDIR /var/lib/counterfoil
 VOLUME /var/lib/counterfoil

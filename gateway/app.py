@@ -14,6 +14,7 @@ from typing import Any
 
 from gateway.inbound.mcp import IDLE_S, OWN_TOOLS
 from gateway.model.limits import DEFAULT, Limits
+from gateway.model.switch import SWITCHES
 from gateway.outbound.agent_entries import AgentSettings
 from gateway.outbound.citations import CitationsOnDisk
 from gateway.outbound.clock import clock_of
@@ -113,6 +114,7 @@ class Gateway:
             lines.insert(
                 1, "no checkpoint is signed here: who can write the ledger can rewrite it (`seal:` in gateway.yaml)"
             )
+        lines += [f"{one.what} is stopped (switch {one.number}): {one.event.reason}" for one in self.book.switches]
         for name, health in self.catalogue.health().items():
             if health["state"] == "healthy":
                 tools = f"{health['tools']} tool{'' if health['tools'] == 1 else 's'}"
@@ -227,6 +229,7 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue, redactor: Re
     recovery = Recovery(book, engine, catalogue)
     sealer = Sealer(ledger, clock, plan.sealing)
     desk = Desk(book)
+    await book.fresh_state_of(SWITCHES)  # so that it is known before the first call what is stopped
     lines = [Line(one.name, one.audience, notifier_of(one, plan.clock.now)) for one in plan.channels]
     announcer = Announcer(
         book, lines, plan.link_for, SystemRandom().random, recovery.is_for_people, redactor.redact_text

@@ -96,7 +96,7 @@ def plan_of(settings: Settings) -> Plan:
         source=source,
         prefix=True,
         sealing=settings.sealing,
-        options=_options(settings.patience, settings.hold_s),
+        options=replace(_options(settings.patience, settings.hold_s), limits=settings.at_once),
         session_idle_s=IDLE_S if settings.session_idle_s is None else settings.session_idle_s,
         places=settings.places,
         channels=installed(settings.channels),

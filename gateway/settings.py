@@ -34,6 +34,7 @@ from gateway.outbound.head_file import HeadFile
 from gateway.outbound.ledger.default import default_ledger_path as default_ledger_path
 from gateway.outbound.ledger.default import default_ledger_url as default_ledger_url
 from gateway.outbound.ledger.postgres.address import is_postgres
+from gateway.outbound.limit_entries import LimitsEntry
 from gateway.outbound.looks.places import Place as LookPlace
 from gateway.outbound.notices import entries as notices
 from gateway.outbound.place_entries import EXPANDED, PlaceEntry, place_problems, unfit_place
@@ -51,6 +52,7 @@ from gateway.outbound.server_entries import (
 from gateway.outbound.telemetry_entry import KEY_PATTERN, TelemetryEntry
 from gateway.outbound.telemetry_entry import TelemetrySettings as TelemetrySettings
 from gateway.outbound.yaml_files import Document, Problem, Problems, read
+from gateway.runtime.lanes import Limits as AtOnce
 from gateway.runtime.sealing import EVERY_S, UNSIGNED, Sealing
 
 DEFAULT_PORT = 8321
@@ -116,6 +118,8 @@ class Settings:
     """What is redacted, encrypted and erased."""
     limits: Limits = DEFAULT
     """How much is taken from agents and servers."""
+    at_once: AtOnce = field(default_factory=AtOnce)
+    """How many calls are under way."""
 
 
 def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -156,15 +160,6 @@ class _Sessions(FilePart):
     idle_s: float | None = Field(default=None, gt=0, le=86_400)
 
 
-class _Limits(FilePart):
-    connections: int = Field(default=DEFAULT.connections, ge=16, le=1_000_000)
-    request_bytes: int = Field(default=DEFAULT.request_bytes, ge=64 * 1024, le=64 * 1024 * 1024)
-    request_s: float = Field(default=DEFAULT.request_s, gt=0, le=600)
-    sessions: int = Field(default=DEFAULT.sessions, ge=1, le=1_000_000)
-    answer_bytes: int = Field(default=DEFAULT.answer_bytes, ge=64 * 1024, le=1024 * 1024 * 1024)
-    listed: int = Field(default=DEFAULT.listed, ge=1, le=100_000)
-
-
 class _RunTokens(FilePart):
     key: str
 
@@ -185,7 +180,7 @@ class _File(FilePart):
     patience: _Patience = _Patience()
     approvals: _Approvals = _Approvals()
     sessions: _Sessions = _Sessions()
-    limits: _Limits = _Limits()
+    limits: LimitsEntry = LimitsEntry()
     upstreams: dict[str, UpstreamEntry] = Field(default={})
     mcp_servers: dict[str, McpServerEntry] = Field(default={}, alias="mcpServers")
     places: dict[str, PlaceEntry] = Field(default={})
@@ -285,7 +280,8 @@ class _Reading:
             telemetry=said.telemetry.settings(),
             agents=self._agents(said),
             data=said.data.settings(lambda *keys: self._texts["data", *keys]),
-            limits=Limits(**said.limits.model_dump()),
+            limits=said.limits.limits(),
+            at_once=AtOnce(**said.limits.at_once()),
         )
 
     def _console(self, said: _File) -> ConsoleSettings:

@@ -11,6 +11,7 @@ from gateway.cli.console import console
 from gateway.cli.cost import cost
 from gateway.cli.demo import demo
 from gateway.cli.diagram import diagram
+from gateway.cli.doctor import doctor
 from gateway.cli.explain import explain
 from gateway.cli.export import export
 from gateway.cli.fronts import serve, wrap
@@ -28,6 +29,7 @@ from gateway.cli.reviews import reviews
 from gateway.cli.runs import runs, show
 from gateway.cli.schema import schema
 from gateway.cli.snippet import snippet_
+from gateway.cli.stops import stop, stops
 from gateway.cli.verify import verify
 
 app = typer.Typer(
@@ -69,6 +71,9 @@ app.command()(packet)
 app.command()(reconcile)
 app.command()(resolve)
 app.command()(reviews)
+app.command()(doctor)
+app.command()(stop)
+app.command()(stops)
 app.command()(verify)
 app.command()(export)
 app.command()(purge)

@@ -36,14 +36,15 @@ def try_out(
     if not chosen:
         named = ", ".join(f"`{one.name}`" for one in channels) or "none"
         fail(f"no channel is named `{channel}`; there are: {named}" if channel else "`notify` names no channel", code=2)
-    came = asyncio.run(_sent(chosen))
+    came = asyncio.run(send_test(chosen))
     for one, said in zip(chosen, came, strict=True):
         typer.echo(f"{one.name}: {'delivered' if said is None else f'NOT DELIVERED: {said.reason}'}")
     if any(said is not None for said in came):
         raise typer.Exit(1)
 
 
-async def _sent(channels: Sequence[Channel]) -> Sequence[NotTaken | None]:
+async def send_test(channels: Sequence[Channel]) -> Sequence[NotTaken | None]:
+    """What came of a test message by each."""
     clock = SystemClock()
     make_id = id_maker(clock.now)
     text = "It works: questions that wait for a person will be told of here. Nothing waits because of this message."

@@ -16,6 +16,7 @@ from gateway.model.policy import Mode, Transition
 from gateway.model.proposal import Proposal
 from gateway.model.run import Run, Tracked
 from gateway.model.spelling import kept
+from gateway.model.switch import Switch
 from gateway.model.tool import Tool
 from gateway.model.trusted import trusted
 
@@ -39,6 +40,8 @@ class Observed:
     """How the run stands that this one was opened from; None where there is none."""
     offered: Offered | None = None
     """What upstreams offer now; None: nobody has looked."""
+    switches: tuple[Switch, ...] = ()
+    """Those that people have thrown."""
     salt: bytes = b""
     """The ledger's, under which arguments are cited in the names of accounts."""
 

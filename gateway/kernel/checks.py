@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from gateway.kernel import switches
 from gateway.kernel.case import Case, Gather, Pass, Refuse, Replay, Step, Wait, always, passed
 from gateway.kernel.closed import out_of_time, unauthorized
 from gateway.kernel.conditions import Activation, Undecided
@@ -75,13 +76,17 @@ def _earlier(case: Case) -> tuple[Attempt, bool] | None:
 
 
 def running(case: Case) -> Step:
-    """The run goes on, and belongs to whoever asks."""
+    """The run goes on and belongs to whoever asks, and no person has stopped what is asked."""
     run = case.run
     if run.stopped is not None:
         return Refuse(run.stopped.reason, outcome=run.stopped.outcome, rule=run.stopped.rule)
     asking = case.proposal.principal
     if run.principal is not None and (run.principal.tenant, run.principal.id) != (asking.tenant, asking.id):
         return Refuse(f"run `{run.id}` belongs to another principal", rule="run.principal")
+    if case.observed.switches and (switch := switches.stops(case)) is not None:
+        # What is owed waits for the switch to be lifted; an agent has nothing to wait for.
+        pause = RETRY_S if case.proposal.compensates is not None else None
+        return Refuse(switches.said(switch), rule=switches.RULE, inputs={"switch": switch.number}, retry_after_s=pause)
     if (run.owed or run.set_aside) and (over := ending(case)) is not None:
         return over
     if run.parent is not None and case.observed.parent is None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, assert_never
 
-from gateway.kernel import checks, people, rounds, spending, ways
+from gateway.kernel import checks, people, rounds, spending, switches, ways
 from gateway.kernel.accounts import Shared, accounts_of
 from gateway.kernel.case import Ask, Case, Check, Gather, Observed, Pass, Refuse, Replay, Step, Wait
 from gateway.kernel.noise import asked_alike, noise_of
@@ -210,6 +210,8 @@ def _observed(case: Case, lacks: Sequence[Lack]) -> dict[str, Any]:
         }
     if lacks and observed.offered is not None:
         noted["offered"] = ways.noted(observed.offered, case.rules.policy)
+    if observed.switches and (switch := switches.stops(case)) is not None:
+        noted["switches"] = [switches.noted(switch)]
     if (tool := observed.tool) is not None and not tool.healthy:
         noted["trouble"] = {"withheld": tool.withheld, "says": tool.trouble}
     return noted

@@ -21,7 +21,7 @@ _SETTLING: Mapping[str, RunState] = {
 }
 
 NEXT: Mapping[RunState, Mapping[str, RunState]] = {
-    RunState.UNOPENED: {"run.opened": RunState.RUNNING},
+    RunState.UNOPENED: {"run.opened": RunState.RUNNING, "switch.thrown": RunState.CONTROL},
     RunState.RUNNING: {
         "proposal.denied": RunState.RUNNING,
         "proposal.replayed": RunState.RUNNING,
@@ -57,6 +57,8 @@ NEXT: Mapping[RunState, Mapping[str, RunState]] = {
         "notice.sent": RunState.STOPPED,
         "payloads.erased": RunState.STOPPED,
     },
+    # No agent asks anything of it, and it is never over.
+    RunState.CONTROL: {"switch.thrown": RunState.CONTROL, "switch.lifted": RunState.CONTROL},
 }
 """Run state, kind of event -> run state."""
 

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from rpds import HashTrieMap
 
-from gateway.kernel import asking, claims, owing, steps
+from gateway.kernel import asking, claims, owing, steps, switches
 from gateway.kernel.charges import plus, settled_charge, unmade
 from gateway.kernel.fresh import doubted, overtaken, stale, withdrawn, wrote
 from gateway.kernel.moves import NEXT, NEXT_ATTEMPT
@@ -43,6 +43,8 @@ from gateway.model.events import (
     RunMigrated,
     RunOpened,
     RunStopped,
+    SwitchLifted,
+    SwitchThrown,
     Verdict,
 )
 from gateway.model.principal import Principal
@@ -59,6 +61,7 @@ from gateway.model.run import (
     changed,
     joined,
 )
+from gateway.model.switch import SWITCHES
 
 
 class CorruptLedger(Exception):
@@ -84,17 +87,17 @@ def reduce(run: Run, record: Record, link: str) -> Run:
     if record.run != run.id or record.seq != run.version + 1 or record.previous != run.head:
         raise CorruptLedger(f"record `{record.id}` does not follow `{run.id}#{run.version}`")
     state = NEXT[run.state].get(event.kind)
-    if state is None:
+    if state is None or (run.id == SWITCHES) is not (state is RunState.CONTROL):
         raise CorruptLedger(f"record `{record.id}`: `{event.kind}` cannot happen in a run that is {run.state}")
     last_at = run.last_at if run.state is RunState.STOPPED else record.at
     moved = changed(run, version=record.seq, head=link, state=state, last_at=last_at)
     try:
         return _apply(moved, record, event)
-    except (owing.Misplaced, claims.Misplaced, asking.NotAsked) as error:
+    except (owing.Misplaced, claims.Misplaced, switches.Misplaced, asking.NotAsked) as error:
         raise CorruptLedger(f"record `{record.id}`: {error}") from None
 
 
-def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR0912 - one arm a kind is the point
+def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR0912, PLR0915 - one arm a kind is the point
     if isinstance(event, Claim):
         return claims.heard(run, record, event)
     if isinstance(event, Asking):
@@ -163,6 +166,8 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             return run
         case RunStopped():
             return owing.stopped(run._replace(stopped=event, stopped_seq=record.seq))
+        case SwitchThrown() | SwitchLifted():
+            return switches.heard(run, record, event)
         case _:
             assert_never(event)
 

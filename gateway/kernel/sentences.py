@@ -39,6 +39,8 @@ from gateway.model.events import (
     RunMigrated,
     RunOpened,
     RunStopped,
+    SwitchLifted,
+    SwitchThrown,
 )
 from gateway.model.record import Record
 from gateway.model.run import Run
@@ -120,6 +122,8 @@ def sentence(run: Run, record: Record) -> tuple[About, str] | None:  # noqa: C90
             | FinishClaimed()
             | NoticeSent()
             | PayloadsErased()
+            | SwitchThrown()
+            | SwitchLifted()
         ):
             return None
         case _:

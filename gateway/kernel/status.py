@@ -6,7 +6,7 @@ Facts come from the run. What the agent itself said comes from payloads, and is 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from gateway.kernel.approve import pending
 from gateway.kernel.claims import lives
@@ -16,6 +16,8 @@ from gateway.kernel.finish import missing
 from gateway.kernel.left import left
 from gateway.kernel.rules import Rules
 from gateway.kernel.sentences import shortened
+from gateway.kernel.switches import against
+from gateway.kernel.switches import said as why
 from gateway.model.answer import Cited, Undone
 from gateway.model.canonical import Digest
 from gateway.model.principal import Principal
@@ -33,6 +35,7 @@ from gateway.model.status import (
     Unsettled,
     Wrong,
 )
+from gateway.model.switch import Switch
 from gateway.model.tool import Tool
 
 MAX_TOLD = 20
@@ -55,6 +58,22 @@ class Around:
     """As `approve_at`, for an attempt."""
     parent_over: bool = False
     """The run was opened from another that does not go on."""
+    switches: Sequence[Switch] = ()
+    """Those that people have thrown."""
+
+    def stopped(self, tool: Tool | None) -> Switch | None:
+        """What stands against a call of that tool; None for whichever it is."""
+        upstream, name = (None, "") if tool is None else (tool.upstream, tool.name)
+        whose = self.principal
+        return against(self.switches, tenant=whose.tenant, principal=whose.id, upstream=upstream, tool=name)
+
+
+_STATES: Mapping[RunState, Literal["unopened", "running", "stopped"]] = {
+    RunState.UNOPENED: "unopened",
+    RunState.RUNNING: "running",
+    RunState.STOPPED: "stopped",
+}
+"""Of runs that agents have."""
 
 
 def status(
@@ -64,12 +83,15 @@ def status(
     `since` tells of, where it is not the run's last.
     """
     closed = _closed(run, rules, now, parent_over=around.parent_over)
-    able, barred = eligible(run, around.principal, rules, around.tools) if closed is None else ((), ())
+    if closed is None and run.state is not RunState.STOPPED and (switch := around.stopped(None)) is not None:
+        closed = why(switch)
+    tools = [tool for tool in around.tools if around.stopped(tool) is None] if around.switches else around.tools
+    able, barred = eligible(run, around.principal, rules, tools) if closed is None else ((), ())
     phase = rules.policy.phases.get(run.phase)
     return Status(
         run=run.id if run.state is not RunState.UNOPENED else None,
         workflow=rules.policy.workflow,
-        state=run.state.value,
+        state=_STATES[run.state],
         phase=Phase(name=run.phase, description="" if phase is None else phase.description),
         over=over(run),
         closed=closed,

@@ -13,6 +13,11 @@ from gateway.model.proposal import Key, KeySource
 from gateway.model.record import TraceContext
 
 
+def run_of(attempt_id: str) -> str:
+    """The run that an attempt belongs to, by its id."""
+    return attempt_id.rpartition(".")[0]
+
+
 class AttemptState(StrEnum):
     """Where an attempt stands. `NEXT` in `kernel/reduce.py` has every legal move."""
 

@@ -32,6 +32,8 @@ from gateway.model.notice import NoticeSent as NoticeSent
 from gateway.model.outcome import TERMINAL as TERMINAL
 from gateway.model.outcome import Effect as Effect
 from gateway.model.outcome import Outcome as Outcome
+from gateway.model.switch import SwitchLifted as SwitchLifted
+from gateway.model.switch import SwitchThrown as SwitchThrown
 from gateway.model.verdicts import ApprovalRequested as ApprovalRequested
 from gateway.model.verdicts import AttemptResent as AttemptResent
 from gateway.model.verdicts import AttemptResumed as AttemptResumed
@@ -346,6 +348,8 @@ Event: TypeAlias = Annotated[
     | PayloadsErased
     | FinishClaimed
     | FinishRefused
-    | RunStopped,
+    | RunStopped
+    | SwitchThrown
+    | SwitchLifted,
     Field(discriminator="kind"),
 ]

@@ -32,6 +32,7 @@ from gateway.model.events import (
 from gateway.model.principal import Principal
 from gateway.model.record import GENESIS
 from gateway.model.steps import Steps
+from gateway.model.switch import Switch
 
 
 class RunState(StrEnum):
@@ -40,6 +41,8 @@ class RunState(StrEnum):
     UNOPENED = "unopened"
     RUNNING = "running"
     STOPPED = "stopped"
+    CONTROL = "control"
+    """It is no agent's: the one in which people's switches stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,8 @@ class Run(NamedTuple):
     """The last claim of success, until it is refused: its verifiers may be at work."""
     told: HashTrieMap[str, Literal["delivered", "failed"]] = HashTrieMap()
     """By message to people that is not tried any more, what came of it. No decision reads it."""
+    switches: HashTrieMap[int, Switch] = HashTrieMap()
+    """Of the run `SWITCHES` alone: those that are thrown, by number. Every decision reads them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from gateway.model.run import Tracked
 
 
 class Conflict(Exception):
-    """The run has moved on since the caller read it. Nothing was written: read, decide again."""
+    """The run, or one that it was decided by, has moved on since it was read. Nothing was written: decide again."""
 
 
 class Occupied(Exception):
@@ -81,6 +81,8 @@ class Append:
     """Attempts that are settled."""
     postings: Sequence[Posting] = ()
     """What the step takes from accounts and gives back to them, in this order. It needs a record that says why."""
+    beside: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """Version and head of other runs that it was decided by, as the caller knows them; with records only."""
     unhurried: bool = False
     """Nobody waits for it: it is written with what comes after it, or by itself a moment later."""
 
@@ -218,6 +220,10 @@ class Ledger(Protocol):
 
         Whoever can write it can have it lose what is written, or lists not find what is there.
         """
+        ...
+
+    async def lax(self) -> Sequence[str]:
+        """Settings of the store by which something acknowledged could be lost with the power; a line each."""
         ...
 
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:

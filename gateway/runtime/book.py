@@ -6,10 +6,10 @@ appends still queued; across processes the version and head of the run are the l
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from gateway.kernel import claims
 from gateway.kernel.accounts import held_back, postings
@@ -20,18 +20,21 @@ from gateway.kernel.owing import follows
 from gateway.kernel.reduce import reduce
 from gateway.kernel.rules import Rules
 from gateway.kernel.stop import stop
+from gateway.kernel.switches import thrown
 from gateway.kernel.verify import lose
 from gateway.model.account import Posting
 from gateway.model.canonical import Digest
-from gateway.model.events import Effect, Event, EvidenceRecorded, IntentRecorded, RunMigrated
+from gateway.model.events import Effect, Event, EvidenceRecorded, IntentRecorded, RunMigrated, Verdict
 from gateway.model.record import SCHEMA, Record, utc
 from gateway.model.run import UNSETTLED, Attempt, AttemptState, Run, RunState, Tracked, joined
+from gateway.model.switch import SWITCHES, Switch
 from gateway.model.trusted import trusted
 from gateway.ports import Append, Clock, Conflict, Ledger, LedgerUnavailable, Occupied
 from gateway.runtime import trace
 from gateway.runtime.heads import Heads
 from gateway.runtime.health import Health
 from gateway.runtime.leases import NOBODYS
+from gateway.runtime.options import Options as Options
 from gateway.runtime.policies import Policies
 
 _record = trusted(Record)
@@ -40,42 +43,6 @@ Step = Callable[[Run, Rules, datetime], Sequence[Event]]
 
 ROUNDS = 200
 """Conflicts in a row before an append gives up: more processes on one run than that is no run of ours."""
-
-
-PATIENCE_S: Mapping[str, float] = {
-    "claude-code": 280.0,
-    "codex-mcp-client": 280.0,
-    "gemini-cli-mcp-client": 280.0,
-}
-"""Clients known to wait longer: 300 s of silence in Claude Code and Codex, 600 s in Gemini CLI."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How this gateway process behaves."""
-
-    owner: str
-    """Unique name of this process, for leases."""
-    lease_s: float = 15.0
-    """How long an attempt stays ours after our last sign of life."""
-    patience_s: float = 55.0
-    """When a call that is not finished is answered with `in_flight`; most clients give up at 60 s."""
-    patience_by_client: Mapping[str, float] = field(default_factory=lambda: PATIENCE_S)
-    """By the name that a client introduces itself with, where that is another."""
-    approve_at: str = "counterfoil approvals approve {id}"
-    """Where a reviewer decides; `{id}` stands for the approval."""
-    settle_at: str = "counterfoil resolve {id}"
-    """Where a person settles what is unknown; `{id}` stands for the attempt."""
-    drain_s: float = 1.0
-    """How long a shutdown waits for calls under way."""
-    hold_s: float = 20.0
-    """How long a call that waits for a person is kept with its client, where policy does not say; 0: not at all."""
-    reading_s: float = 1.0
-    """What is answered sooner after it was asked, no person has read."""
-
-    def patience_of(self, client: str) -> float:
-        """How long a client of that name is kept waiting, in seconds."""
-        return self.patience_by_client.get(client, self.patience_s)
 
 
 class _Moved(NamedTuple):
@@ -155,6 +122,9 @@ class Book:
         Raises: Occupied, Exhausted, LedgerUnavailable, and what the step raises.
         """
         for _ in range(ROUNDS):
+            known = self._heads.kept(SWITCHES)
+            if known is None or known.switches:  # while any stands, else nobody would ever hear that it is lifted
+                await self._heads.renewed(SWITCHES)
             head = await self._heads.get(run_id)
             rules = await self.policies.of(head.run.policy)
             if head.run.policy is not None and head.run.policy != rules.digest:
@@ -178,11 +148,13 @@ class Book:
                     [*moved.records, *records],
                     {**payloads, rules.digest: self.policies.texts[rules.digest]},
                 )
-            append = Append(run_id, expected, records, cited, track, untrack, postings, unhurried)
+            beside = self._decided_by(events)
+            append = Append(run_id, expected, records, cited, track, untrack, postings, beside, unhurried)
             try:
                 await self._append(append)
             except Conflict:
                 self._heads.drop(run_id, head)
+                await self._heads.anew(SWITCHES)
             except BaseException as error:
                 self._heads.drop(run_id, head)
                 self._doubt(error, append, after, rules)
@@ -202,6 +174,21 @@ class Book:
         """It may be in the ledger all the same, and is told then."""
         if self.telemetry is not None and isinstance(error, LedgerUnavailable | asyncio.CancelledError):
             self._doubts.add(self.ledger, append, partial(self._tell, append, after, rules))
+
+    @property
+    def switches(self) -> tuple[Switch, ...]:
+        """Those that people have thrown, as far as this process knows. Whether that is so is checked in the transaction
+        of each verdict; while any is known to stand, each decision looks at them anew.
+        """
+        known = self._heads.kept(SWITCHES)
+        return thrown(known) if known is not None and known.switches else ()
+
+    def _decided_by(self, events: Sequence[Event]) -> Mapping[str, tuple[int, str]]:
+        """Where the switches stood by which a proposal was judged; nothing for what has merely happened."""
+        if not any(event.kind in _VERDICTS for event in events):
+            return {}
+        known = self._heads.kept(SWITCHES) or Run(SWITCHES)
+        return {SWITCHES: (known.version, known.head)}
 
     def _now(self, run: Run) -> datetime:
         """The time of the next step: never before the run's last one, by whichever gateway's clock that was."""
@@ -346,6 +333,9 @@ _FOLLOWED = frozenset(
     {"evidence.recorded", "receipt.recorded", "approval.decided", "proposal.denied", "proposal.replayed"}
 )
 """Kinds of event from which others may follow."""
+
+_VERDICTS = frozenset(one.model_fields["kind"].default for one in get_args(Verdict))
+"""Kinds of event that a proposal becomes: people's switches were looked at for each."""
 
 PEOPLE = frozenset(
     {

@@ -9,6 +9,7 @@ from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.rules import Rules
 from gateway.kernel.sentences import since
 from gateway.kernel.status import MAX_TOLD, Around, status, wrong
+from gateway.kernel.switches import thrown
 from gateway.model.answer import Shown
 from gateway.model.canonical import Digest, canonical, digest_bytes, dump, parse
 from gateway.model.events import Event, NoteRecorded, Outcome, PlanRecorded
@@ -18,6 +19,7 @@ from gateway.model.principal import Parent, Principal
 from gateway.model.record import utc
 from gateway.model.run import Run, RunState
 from gateway.model.status import NoteAnswer, PlanAnswer, Since, Told
+from gateway.model.switch import SWITCHES
 from gateway.model.tool import Tool
 from gateway.ports import LedgerUnavailable, NoSuchRun, Upstreams
 from gateway.runtime import tell
@@ -186,6 +188,7 @@ class Claims:
             options.approve_at,
             options.settle_at,
             await parent_over(run, self._book.fresh_state_of, now),
+            thrown(await self._book.fresh_state_of(SWITCHES)),
         )
         return shown(status(run, rules, around, now, news, cursor), run.id)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.kernel import approve
+from gateway.kernel import approve, switches
 from gateway.kernel.approve import pending
 from gateway.kernel.reduce import CorruptLedger
 from gateway.kernel.rules import Rules
@@ -18,6 +18,7 @@ from gateway.model.packet import Packet
 from gateway.model.record import utc
 from gateway.model.review import Answer, Page, Refused, Reviewer, Settlement
 from gateway.model.run import Run, RunState
+from gateway.model.switch import SWITCHES, Switch, SwitchThrown
 from gateway.ports import Exhausted, LedgerUnavailable, UnreadableRecord
 from gateway.runtime.book import Book, Step
 from gateway.runtime.inbox import LOOK_S, Inbox, Wanted
@@ -106,7 +107,7 @@ class Desk:
         run = await self.book.fresh_state_of(of_attempt) if of_attempt else Run("")
         if name not in run.attempts:
             run = await self.book.fresh_state_of(name)
-        return None if run.state is RunState.UNOPENED else run
+        return None if run.state in {RunState.UNOPENED, RunState.CONTROL} else run
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
@@ -222,6 +223,33 @@ class Desk:
             raise Refused("load", f"{says}; another must, or wait") from None
         finally:
             self._inbox.stale()
+
+    # --- switches -----------------------------------------------------------------------------------------------------
+
+    async def switches(self, by: Reviewer) -> Sequence[Switch]:
+        """Those that are thrown, oldest first, as far as the person may see them.
+
+        Raises: LedgerUnavailable.
+        """
+        return switches.seen(await self.book.fresh_state_of(SWITCHES), by)
+
+    async def throw(self, wanted: SwitchThrown, by: Reviewer) -> Switch:
+        """From now on nothing that it names is sent, by any gateway on this ledger.
+
+        Raises: Refused, LedgerUnavailable.
+        """
+        after = await self._say(SWITCHES, lambda _, __, ___: (switches.throw(wanted, by),))
+        return switches.thrown(after)[-1]
+
+    async def lift(self, number: int, by: Reviewer, reason: str) -> None:
+        """It is thrown no more.
+
+        Raises: Refused, LedgerUnavailable.
+        """
+        switch = (await self.book.fresh_state_of(SWITCHES)).switches.get(number)
+        if switch is not None and by.via not in AT_THE_MACHINE and switches.names(switch.event, by):
+            raise Refused("self_review", f"it is `{by.id}` whom switch {number} stops: somebody else must let it go on")
+        await self._say(SWITCHES, lambda run, _, __: (switches.lift(run, number, by, reason),))
 
     # --- time ---------------------------------------------------------------------------------------------------------
 

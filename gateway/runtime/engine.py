@@ -18,6 +18,7 @@ from gateway.kernel.recover import resending
 from gateway.kernel.rules import Rules, held_by
 from gateway.model.alike import alike_digest
 from gateway.model.answer import Refusal, Shown
+from gateway.model.attempt import run_of as run_of
 from gateway.model.canonical import canonical, parse
 from gateway.model.events import (
     AttemptResent,
@@ -34,16 +35,19 @@ from gateway.model.principal import Parent, Principal
 from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState
+from gateway.model.switch import SWITCHES
 from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
 from gateway.ports import Caller, Exhausted, LedgerUnavailable, Looks, NoSuchRun, Occupied, Upstreams, Withdrawal
 from gateway.runtime import tell, trace
+from gateway.runtime.barring import Barring
 from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier
-from gateway.runtime.claims import Claims
+from gateway.runtime.claims import Claims, owned
 from gateway.runtime.deliver import Deliveries
 from gateway.runtime.finish import Finishing
-from gateway.runtime.flight import Flight, LeftAlone, Moment, Unrecorded
+from gateway.runtime.flight import Flight, LeftAlone, Moment, Unrecorded, check_claimed
 from gateway.runtime.gather import Gathering, Wanting
+from gateway.runtime.lanes import Crowded, Lanes
 from gateway.runtime.lineage import goes_on
 from gateway.runtime.looking import NOWHERE
 from gateway.runtime.passing import passed_on
@@ -57,11 +61,6 @@ _LOG = logging.getLogger("counterfoil.engine")
 
 LOOK_S = 1.0
 """How often it is looked whether a client that was asked something waits for us again."""
-
-
-def run_of(attempt_id: str) -> str:
-    """The run that an attempt belongs to, by its id."""
-    return attempt_id.rpartition(".")[0]
 
 
 class Engine:
@@ -82,10 +81,12 @@ class Engine:
         """What agents say of their own work, and how their runs stand."""
         self.finishing = Finishing(book, upstreams, self.carrier.verifying, self.carrier.spawn)
         """Where they say that they are done."""
+        self.barred = Barring(book).barred
         self.questions = Questions(book)
         """What waits for people, for those who asked."""
         self._gathering = Gathering(book, upstreams, self.carrier.verifying)
         self._definitions = Definitions(self.salt)
+        self._lanes = Lanes(book.options.limits)
         self.delivered = Deliveries(book, self.carrier).note
         """The outcome was written to a live client."""
 
@@ -108,9 +109,12 @@ class Engine:
         Raises: NoSuchRun if it belongs to another, its workflow is not loaded, or its parent cannot have it;
         LedgerUnavailable.
         """
+        if run == SWITCHES:
+            raise NoSuchRun(f"`{SWITCHES}` is no run of an agent's")
         known = await self._book.state_of(run)
         if known.state is not RunState.UNOPENED:
-            return _owned_by(principal, known)
+            owned(known, principal)
+            return known
         try:
             rules = self._policies.current(workflow)
         except KeyError:
@@ -137,7 +141,8 @@ class Engine:
             )
 
         _, state, _ = await self._book.transact(run, opened, {rules.digest: self._policies.texts[rules.digest]})
-        return _owned_by(principal, state)
+        owned(state, principal)
+        return state
 
     async def _delegated(self, parent: Parent, principal: Principal) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What a run of that parent may do at most, no more than the parent itself and than it passes on; and which
@@ -161,7 +166,7 @@ class Engine:
         Raises: NoSuchRun, PolicyMissing, CorruptLedger. Everything the world does wrong is in the answer.
         """
         flight = Flight(proposal.run, proposal.principal, caller.withdrawal)
-        flight.ended = self.carrier.spawn(self._call(proposal, caller, flight))
+        flight.ended = self.carrier.spawn(self._in_lane(proposal, caller, flight))
         try:
             shown = await self._patiently(flight, caller, self._patience_s(caller))
         except LedgerUnavailable as error:  # only where it stands could not be read: it was sent, and goes on
@@ -218,8 +223,21 @@ class Engine:
             raise NoSuchRun(f"no attempt `{attempt_id[:128]}` is known")
         return await self._show(run, rules, attempt, replayed=attempt.delivered)
 
-    async def _call(self, proposal: Proposal, caller: Caller, flight: Flight) -> Shown:
+    async def _in_lane(self, proposal: Proposal, caller: Caller, flight: Flight) -> Shown:
         tool = await self._upstreams.tool(proposal.tool, caller.party)
+        lanes = self._lanes.of(proposal.principal, None if tool is None else tool.upstream)
+        try:
+            await self._lanes.enter(lanes)
+        except Crowded as crowded:
+            refusal = tell.crowded(Run(proposal.run), self._policies.current(), proposal.tool, str(crowded))
+            trace.told(shown := Shown(proposal.run, refusal=refusal), Run(proposal.run))
+            return shown
+        try:
+            return await self._call(proposal, caller, flight, tool)
+        finally:
+            self._lanes.leave(lanes)
+
+    async def _call(self, proposal: Proposal, caller: Caller, flight: Flight, tool: Tool | None) -> Shown:
         seen: list[Run] = []
         try:
             (verdict, *_), run, rules = await self._judge(proposal, tool, seen, caller)
@@ -268,8 +286,10 @@ class Engine:
 
             def judged(run: Run, rules: Rules, now: datetime, observed: Observed = observed) -> Sequence[Event]:
                 moments.append(self.carrier.moment())
-                _check_claimed(run, rules, proposal, caller)
+                check_claimed(run, rules, proposal, caller)
                 seen.append(run)
+                if observed.switches != (switches := self._book.switches):
+                    observed = replace(observed, switches=switches)
                 found = decide(run, proposal, rules, observed, now)
                 if isinstance(found, Gather):
                     raise Wanting(found, run, rules)
@@ -377,18 +397,3 @@ class Engine:
         rules = self._policies.current()
         refusal: Refusal = tell.ledger_unavailable(Run(proposal.run), rules, proposal.tool, reason, executed=executed)
         return Shown(proposal.run, refusal=refusal)
-
-
-def _check_claimed(run: Run, rules: Rules, proposal: Proposal, caller: Caller | None) -> None:
-    """The run is there, and whoever was kept waiting for a person is so too: nothing is decided for nobody."""
-    if run.state is RunState.UNOPENED:
-        raise NoSuchRun(f"run `{run.id}` was never opened")
-    if proposal.waited and caller is not None and caller.withdrawal.gone:
-        raise LeftAlone(run, rules)
-
-
-def _owned_by(principal: Principal, run: Run) -> Run:
-    owner = run.principal
-    if owner is None or (owner.tenant, owner.id) != (principal.tenant, principal.id):
-        raise NoSuchRun(f"run `{run.id}` belongs to another principal")
-    return run

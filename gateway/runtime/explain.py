@@ -31,6 +31,7 @@ from gateway.model.principal import Principal
 from gateway.model.proposal import Key, KeySource, Proposal, Resume
 from gateway.model.record import Record, link
 from gateway.model.run import Run, Tracked
+from gateway.model.switch import Switch, SwitchThrown
 from gateway.model.tool import Tool
 from gateway.ports import DamagedRecord, Ledger, LockedPayload
 from gateway.runtime.cases import Judged, after
@@ -214,8 +215,13 @@ def _observed(it: Kept) -> Observed:
         _probes(it),
         parent,
         as_noted(noted["offered"]) if "offered" in noted else None,
-        it.salt,
+        switches=tuple(_switch(*one) for one in noted.get("switches", ())),
+        salt=it.salt,
     )
+
+
+def _switch(number: int, at: str, event: Mapping[str, Any]) -> Switch:
+    return Switch(number, datetime.fromisoformat(at), SwitchThrown.model_validate(event))
 
 
 def _tool(it: Kept) -> Tool | None:

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 from gateway.kernel.rules import Rules
 from gateway.model.answer import Shown
 from gateway.model.principal import Principal
-from gateway.model.run import Run
+from gateway.model.proposal import Proposal
+from gateway.model.run import Run, RunState
 from gateway.model.tool import Answer, Tool
-from gateway.ports import LedgerUnavailable, Withdrawal
+from gateway.ports import Caller, LedgerUnavailable, NoSuchRun, Withdrawal
 
 
 @dataclass(slots=True, eq=False)
@@ -59,3 +60,11 @@ class LeftAlone(Exception):
 
 class Unrecorded(LedgerUnavailable):
     """The call was sent and has its answer, which the ledger does not take now; it is kept until it does."""
+
+
+def check_claimed(run: Run, rules: Rules, proposal: Proposal, caller: Caller | None) -> None:
+    """The run is there, and whoever was kept waiting for a person is so too: nothing is decided for nobody."""
+    if run.state in {RunState.UNOPENED, RunState.CONTROL}:
+        raise NoSuchRun(f"run `{run.id}` was never opened")
+    if proposal.waited and caller is not None and caller.withdrawal.gone:
+        raise LeftAlone(run, rules)

@@ -120,6 +120,14 @@ class Heads:
         if self._heads.get(run_id) is head:
             del self._heads[run_id]
 
+    async def anew(self, run_id: str) -> Head:
+        """The run's head, read on from the last state that is known to be in the ledger, if it still is there.
+
+        Raises: LedgerUnavailable, CorruptLedger.
+        """
+        self._heads.pop(run_id, None)
+        return await self.get(run_id)
+
     async def _read_on(self, known: Run) -> Run:
         """The run as the ledger has it, from what is known of it; in pages, between which others have their turn.
 

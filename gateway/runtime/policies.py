@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from gateway.kernel.conditions import BadCondition, compile_condition, compile_value
@@ -116,6 +117,13 @@ class Prepared:
     texts: Mapping[Digest, bytes]
 
 
+@cache
+def _nothing_allowed() -> Rules:
+    """Of a process that has loaded no policy: it only writes down what people say."""
+    named = {"workflow": "none", "transitions": [{"name": "nothing", "tools": ["-"]}]}  # a policy has one at least
+    return compile_rules(Policy.model_validate(named), Digest(""))
+
+
 class Policies:
     """The loaded policies, compiled, and those that earlier runs began under."""
 
@@ -147,12 +155,12 @@ class Policies:
         return {workflow: rules.digest for workflow, rules in self._current.items()}
 
     async def of(self, cited: Digest | None) -> Rules:
-        """The policy with this digest.
+        """The policy with this digest; for None the default one, under which nothing is allowed where none is loaded.
 
         Raises: PolicyMissing.
         """
         if cited is None:
-            return self.current()
+            return self._current.get(self._default) or _nothing_allowed()
         found = self._rules.get(cited)
         if found is not None:
             return found

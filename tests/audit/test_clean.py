@@ -43,9 +43,10 @@ async def test_a_ledger_with_every_kind_of_event_is_clean(tmp_path: Path, kind: 
     kinds = {kind.model_fields["kind"].default for kind in Event.__args__[0].__args__}
     seen = {record.event.kind for run in runs for record, _ in await ledger.read(run)}
     # What is undone is in the ledgers of tests/runtime/undoing.py, what else people are asked in those of
-    # tests/runtime/test_desk.py, and what is erased in those of test_erasing.py, each of which is verified.
+    # tests/runtime/test_desk.py, what is erased in those of test_erasing.py, and what is stopped in those of
+    # test_switches.py, each of which is verified.
     elsewhere = {"approval.seen", "approval.withdrawn", "approval.expired", "escalation.acknowledged"}
-    elsewhere |= {"payloads.erased"}
+    elsewhere |= {"payloads.erased", "switch.thrown", "switch.lifted"}
     assert seen == {kind for kind in kinds - elsewhere if not kind.startswith("compensation.")}
     await ledger.close()
 

@@ -73,6 +73,7 @@ async def places(at: Office) -> Sequence[str]:
         "/policies",
         f"/policies/{run.policy}",
         "/accounts",
+        "/switches",
         "/health",
         f"/values/{at.asked['mail']}",
         "/approvals/ap_none",

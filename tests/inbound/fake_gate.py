@@ -151,11 +151,16 @@ class FakeGate:
     finished: list[Shown] = field(default_factory=list)
     deliveries: list[Shown] = field(default_factory=list)
     opened: list[dict[str, Any]] = field(default_factory=list)
+    stopped: str | None = None
+    """Why a person lets nothing out."""
     open_error: Exception | None = None
     shields: bool = False
     """A cancelled caller waits for the answer all the same, and then gets it."""
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _tasks: set[asyncio.Task[Shown]] = field(default_factory=set)
+
+    async def barred(self, principal: Principal, upstreams: Sequence[str]) -> str | None:  # noqa: ARG002
+        return self.stopped
 
     async def outcome(self, attempt: str, principal: Principal, caller: Caller) -> Shown:  # noqa: ARG002
         if attempt not in self.outcomes:

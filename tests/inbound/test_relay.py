@@ -261,6 +261,16 @@ async def test_methods_of_the_other_era_are_none(era: str, method: str) -> None:
 
 
 @ERAS
+async def test_what_a_person_has_stopped_is_not_relayed_either(era: str) -> None:
+    it = Asked()
+    it.offers.owners["resources/read"] = "up"
+    it.gate.stopped = "`boss` has stopped everything (switch 1): a fire"
+    answer = await ask(it, era, "resources/read", {"uri": "file:///x"})
+    assert answer["error"] == {"code": -32600, "message": it.gate.stopped}
+    assert it.offers.asked == []
+
+
+@ERAS
 @pytest.mark.parametrize("method", ["prompts/get", "resources/read", "completion/complete", "vendor.example/do"])
 async def test_what_an_upstream_owns_is_answered_by_it_as_it_is(era: str, method: str) -> None:
     it = Asked()

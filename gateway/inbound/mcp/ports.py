@@ -160,6 +160,13 @@ class Gate(Protocol):
         """
         ...
 
+    async def barred(self, principal: Principal, upstreams: Sequence[str]) -> str | None:
+        """Why nothing of this principal's goes to any of these upstreams, as a person has it now; None if it may.
+
+        Raises: LedgerUnavailable.
+        """
+        ...
+
     def withdraw(self, attempt: str, principal: Principal) -> None:
         """The client wants the attempt stopped, if it is under way here."""
         ...

@@ -83,7 +83,7 @@ class Relay:
         self._streams: set[ModernListener] = set()
         self._tasks = Tasks(gate, offers, seals)
         self._calls = Calls(gate, offers, runs, seals, self._tasks)
-        self._fetches = Fetches(offers, seals)
+        self._fetches = Fetches(gate, offers, seals)
         both: dict[str, Answers] = {
             "tools/call": self._call,
             **dict.fromkeys(LIST_METHODS, self._list),

@@ -17,6 +17,7 @@ from gateway.model.events import (
     EscalationAcknowledged,
     ReceiptRecorded,
     RunStopped,
+    Verdict,
     Who,
 )
 from gateway.model.record import Record
@@ -76,7 +77,7 @@ class _Found:
     def add(self, record: Record) -> None:
         """What the record says of people, if anything."""
         event = record.event
-        if (attempt := getattr(event, "attempt", None)) is not None and hasattr(event, "tool"):
+        if isinstance(event, Verdict) and (attempt := getattr(event, "attempt", None)) is not None:
             self.tools.setdefault(attempt, event.tool)
         match event:
             case ApprovalRequested():

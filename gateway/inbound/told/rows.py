@@ -42,13 +42,18 @@ from gateway.model.events import (
     Replayed,
     RunOpened,
     RunStopped,
+    SwitchLifted,
+    SwitchThrown,
     Verdict,
 )
 from gateway.model.record import Record
+from gateway.model.switch import what
 from gateway.runtime.story import Long, Story
 
 _People: TypeAlias = ApprovalDecided | ApprovalSeen | ApprovalWithdrawn | ApprovalExpired | EscalationAcknowledged
-_Beside: TypeAlias = FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent | PayloadsErased
+_Beside: TypeAlias = (
+    FinishClaimed | FinishRefused | EvidenceRecorded | NoticeSent | PayloadsErased | SwitchThrown | SwitchLifted
+)
 
 MAX_ARGUMENTS = 80
 """Characters of a call's arguments; `show --step` has them in full."""
@@ -239,6 +244,14 @@ def _answered(step: int, event: _People) -> Row:
             assert_never(event)
 
 
+def _switched(step: int, event: SwitchThrown | SwitchLifted) -> Row:
+    """What a person stopped, and what they let go on."""
+    told = [f"by {event.by.id}{_because(event.reason)}"]
+    if isinstance(event, SwitchThrown):
+        return Row(step, "", what(event), "stopped", results=told, style="red")
+    return Row(step, "", f"switch {event.switch}", "lifted", results=told, style="bold")
+
+
 def _because(reason: str) -> str:
     return f": {reason}" if reason else ""
 
@@ -253,7 +266,7 @@ def _notified(step: int, event: NoticeSent) -> Row:
 
 
 def _beside(step: int, event: _Beside, payloads: Mapping[Digest, Any]) -> Row:
-    """What the agent says of the end of its task, what is found about it, who was told of it, and what is gone."""
+    """What the agent says of the end of its task, what is found, who was told, what is gone, what people stopped."""
     match event:
         case FinishClaimed():
             told = [f"the agent says: {event.outcome}", *_words(payloads.get(event.claim), "says")]
@@ -269,6 +282,8 @@ def _beside(step: int, event: _Beside, payloads: Mapping[Digest, Any]) -> Row:
             by = "" if event.by is None else f" by {event.by.id}"
             told = [f"{counted(event.count, 'payload')}{by}: {event.rule}"]
             return Row(step, "", "", "erased", results=told, style="dim")
+        case SwitchThrown() | SwitchLifted():
+            return _switched(step, event)
         case _:
             assert_never(event)
 

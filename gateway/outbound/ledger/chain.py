@@ -41,7 +41,9 @@ def entries(step: Append) -> Sequence[Entry]:
     for tracked in step.track:
         if tracked.run != step.run:
             raise ValueError(f"attempt `{tracked.attempt}` of run `{tracked.run}` cannot be tracked by `{step.run}`")
-    if not storable((step.run, *step.untrack, *step.payloads, *(text for one in step.track for text in _texts(one)))):
+    if not storable(
+        (step.run, *step.beside, *step.untrack, *step.payloads, *(text for one in step.track for text in _texts(one)))
+    ):
         raise ValueError(f"a text in a step of run `{step.run!r}` cannot be stored by every ledger")
     check_postings(step)
     return made
@@ -70,9 +72,22 @@ def check_expected(step: Append, found: tuple[int, str]) -> None:
 
     Raises: Conflict.
     """
-    if found != step.expected:
-        at = "the same version with another head" if found[0] == step.expected[0] else f"version {found[0]}"
-        raise Conflict(f"run `{step.run}` was expected at version {step.expected[0]} and is at {at}")
+    _check_at(step.run, step.expected, found)
+
+
+def check_beside(step: Append, head_of: Callable[[str], tuple[int, str]]) -> None:
+    """The runs that the step was decided by are where the caller believes them to be.
+
+    Raises: Conflict.
+    """
+    for run, expected in step.beside.items():
+        _check_at(run, expected, head_of(run))
+
+
+def _check_at(run: str, expected: tuple[int, str], found: tuple[int, str]) -> None:
+    if found != expected:
+        at = "the same version with another head" if found[0] == expected[0] else f"version {found[0]}"
+        raise Conflict(f"run `{run}` was expected at version {expected[0]} and is at {at}")
 
 
 def check_holds(step: Append, holder: Callable[[Digest], Tracked | None]) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 def default_ledger_path(environ: Mapping[str, str] = os.environ) -> Path:
     """The ledger of this user: all windows and gateways that are told of no other share it [XDG base directories]."""
     told = Path(environ.get("XDG_STATE_HOME", ""))
+    if told.is_absolute():  # asked first: the user of a container may have no home at all
+        return told / "counterfoil" / "ledger.db"
     home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
-    state = told if told.is_absolute() else home / ".local" / "state"
-    return state / "counterfoil" / "ledger.db"
+    return home / ".local" / "state" / "counterfoil" / "ledger.db"
 
 
 def default_ledger_url(environ: Mapping[str, str] = os.environ) -> str:

@@ -58,6 +58,19 @@ def connect(path: Path, busy_timeout_s: float, factory: type[sqlite3.Connection]
         raise
 
 
+_FULL = 2
+"""`PRAGMA synchronous` [sqlite.org/pragma.html]."""
+
+
+def lax(db: sqlite3.Connection) -> Sequence[str]:
+    """As `Ledger.lax`."""
+    (synchronous,), (mode,) = (db.execute(f"PRAGMA {name}").fetchone() for name in ("synchronous", "journal_mode"))
+    return [
+        *([] if synchronous >= _FULL else [f"`synchronous` is {synchronous}, and below FULL a commit is not synced"]),
+        *([] if mode == "wal" else [f"`journal_mode` is `{mode}`, and not WAL"]),
+    ]
+
+
 def check_sqlite(found: tuple[int, int, int]) -> None:
     """The SQLite that Python was built with can hold a ledger.
 

@@ -141,6 +141,10 @@ class GuardedLedger:
         """As `Ledger.said`."""
         return await self._inner.said(name)
 
+    async def lax(self) -> Sequence[str]:
+        """As `Ledger.lax`."""
+        return await self._inner.lax()
+
     async def log(self, after: int = 0, *, limit: int = 1000) -> Sequence[Logged]:
         """As `Ledger.log`."""
         return await self._inner.log(after, limit=limit)

@@ -15,6 +15,7 @@ from gateway.model.record import Record
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
 from gateway.outbound.ledger.chain import (
     UNOPENED,
+    check_beside,
     check_expected,
     check_holds,
     decoded,
@@ -73,7 +74,8 @@ class MemoryLedger:
         made = entries(step)
         self._check_available()
         run = self._runs.get(step.run, [])
-        check_expected(step, (len(run), run[-1][2]) if run else UNOPENED)
+        check_expected(step, self._head(step.run))
+        check_beside(step, self._head)
         check_holds(step, self._holder)
         changes = posted(step.postings, self._accounts.get) if step.postings else ()
         # Nothing below can fail: the step is applied whole, or was refused above.
@@ -203,6 +205,11 @@ class MemoryLedger:
         self._check_available()
         return []
 
+    async def lax(self) -> Sequence[str]:
+        """As `Ledger.lax`."""
+        self._check_available()
+        return ["it is in memory: all of it ends with its process"]
+
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
         """As `Ledger.links`."""
         return [(one.place, one.link) for one in await self.log(after, limit=limit)]
@@ -254,6 +261,10 @@ class MemoryLedger:
         """Of that record in the log; before all, if there is none."""
         lines = self._runs.get(run, ())
         return lines[seq - 1][-1] if 0 < seq <= len(lines) else 0
+
+    def _head(self, run: str) -> tuple[int, str]:
+        lines = self._runs.get(run)
+        return (len(lines), lines[-1][2]) if lines else UNOPENED
 
     def _holder(self, hold: Digest) -> Tracked | None:
         holder = self._holders.get(hold)

@@ -27,6 +27,7 @@ from gateway.outbound.ledger.chain import (
     ROOM,
     UNOPENED,
     Entry,
+    check_beside,
     check_expected,
     check_holds,
     decoded,
@@ -221,6 +222,10 @@ class SqliteLedger:
         """As `Ledger.strange`."""
         return strange({name: (kind, sql) for name, kind, sql in await self._rows(LAYOUT)})
 
+    async def lax(self) -> Sequence[str]:
+        """As `Ledger.lax`: of the connection that writes."""
+        return await self._writer.run(file.lax)
+
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
         """As `Ledger.links`."""
         return [(place, link) for place, link in await self._rows(_LINKS, after, limit)]
@@ -314,7 +319,9 @@ async def _attach(path: Path, reader: aiosqlite.Connection) -> None:
 
 
 def _append(step: Append, made: Sequence[Entry], db: sqlite3.Connection) -> None:
-    check_expected(step, db.execute(_HEAD, (step.run,)).fetchone() or UNOPENED)
+    check_expected(step, _head(db, step.run))
+    if step.beside:
+        check_beside(step, partial(_head, db))
     changes = _posted(step, db) if step.postings else ()
     # First what another run may forbid: a step that is refused has then written nothing that must be undone.
     for attempt in step.untrack:
@@ -331,6 +338,10 @@ def _append(step: Append, made: Sequence[Entry], db: sqlite3.Connection) -> None
             _post(change, db)
         if count := forgettable(changes):
             db.execute(_FORGET, (past(step), count))
+
+
+def _head(db: sqlite3.Connection, run: str) -> tuple[int, str]:
+    return db.execute(_HEAD, (run,)).fetchone() or UNOPENED
 
 
 def _posted(step: Append, db: sqlite3.Connection) -> Sequence[Change]:

@@ -7,3 +7,5 @@ dead or hangs costs a call nothing, and the end of the gateway at most `FLUSH_S`
 from gateway.outbound.otel.running import FLUSH_S as FLUSH_S
 from gateway.outbound.otel.running import Running as Running
 from gateway.outbound.otel.running import start as start
+from gateway.outbound.otel.switches import SIGNALS as SIGNALS
+from gateway.outbound.otel.switches import exporters as exporters

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from gateway.inbound.console.api.problems import MEDIA_TYPE, Problem
 from gateway.model.review import Reviewer
 
-D = TypeVar("D")
+D_contra = TypeVar("D_contra", contravariant=True)
 
 JSON = "application/json"
 STREAM = "text/event-stream"
@@ -56,7 +56,7 @@ class Lead:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation(Generic[D]):
+class Operation(Generic[D_contra]):
     """One method of one path."""
 
     method: Literal["GET", "POST"]
@@ -65,7 +65,7 @@ class Operation(Generic[D]):
     name: str
     """Of the operation, for generated clients."""
     summary: str
-    does: Callable[[D, Asked], Awaitable[BaseModel | Response]]
+    does: Callable[[D_contra, Asked], Awaitable[BaseModel | Response]]
     out: type[BaseModel] | None
     """None: a stream of events."""
     says: str = ""

@@ -19,6 +19,7 @@ from gateway.inbound.console.api.bodies import body_of, query_of
 from gateway.inbound.console.api.changes import Changes
 from gateway.inbound.console.api.operations import Asked, Lead, Operation, document, is_name
 from gateway.inbound.console.api.problems import Troubled, again_after, answer_of, not_there, problem_of, refusal_of
+from gateway.inbound.console.api.switching import SWITCHING
 from gateway.inbound.console.api.telling import approval_out, row_of_run, waiting_out
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.visitor import STANDS, is_look, link_of, reviewer_of
@@ -290,6 +291,7 @@ TABLE: tuple[Operation[Api], ...] = (
         errors=_DECIDING,
         says="A stopped run stays stopped.",
     ),
+    *SWITCHING,
     Operation(
         "GET",
         "/reviews",

@@ -3,7 +3,14 @@
 from gateway.inbound.console.api import told
 from gateway.model.review import Waiting
 from gateway.model.run import Approval
+from gateway.model.switch import NAMES, Switch
 from gateway.runtime.listing import Listed
+
+
+def switch_out(one: Switch) -> told.SwitchOut:
+    """A switch, as the API tells it."""
+    event, names = one.event, {name: getattr(one.event, name) for name in NAMES}
+    return told.SwitchOut(switch=one.number, at=one.at, by=event.by.id, reason=event.reason, **names)
 
 
 def waiting_out(one: Waiting) -> told.WaitingOut:

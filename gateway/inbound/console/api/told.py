@@ -8,6 +8,7 @@ from gateway.inbound.console.api.problems import Problem
 from gateway.model.asked import MAX_S, Granted, Offer, Risk, Stage
 from gateway.model.packet import Packet
 from gateway.model.review import Settlement
+from gateway.model.switch import NAMED_MAX
 
 MAX_REASON = 4_000
 """Characters: a page of text. What is longer belongs into a ticket that the reason names."""
@@ -20,6 +21,10 @@ def whole(value: Any) -> Any:
 
 
 Reason = Annotated[str, Field(max_length=MAX_REASON)]
+SwitchPart = Literal["tenant", "principal", "upstream", "tool"]
+SaidReason = Annotated[str, Field(min_length=1, max_length=MAX_REASON, pattern=r"\w")]
+"""In words."""
+SwitchName = Annotated[str, Field(min_length=1, max_length=NAMED_MAX)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 DigestText = Annotated[str, Field(pattern=r"^[a-z0-9]{1,8}:[0-9a-f]{64}$")]
 """As `show` gives it."""
@@ -127,6 +132,24 @@ class RunActIn(Shape):
     what: Literal["stop", "acknowledge"]
     """`acknowledge`: of one that ended with a question to a person: it was seen, and waits no more."""
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON)]
+    """Why. Kept for ever."""
+
+
+class SwitchIn(Shape):
+    """What is stopped."""
+
+    stops: Annotated[dict[SwitchPart, SwitchName], Field(min_length=1)] | Literal["everything"]
+    """Names, of which all must apply to a call: its `tool` as agents call it, its `upstream`, the id of its
+    `principal`, its `tenant`."""
+    reason: SaidReason
+    """Why. Kept for ever, and told to whoever is refused."""
+
+
+class LiftIn(Shape):
+    """What is to become of a switch."""
+
+    what: Literal["lift"]
+    reason: SaidReason
     """Why. Kept for ever."""
 
 
@@ -295,6 +318,27 @@ class DoneOut(Shape):
     name: str
     state: str
     """Of what it is about, as it is now."""
+
+
+class SwitchOut(Shape):
+    """Something that a person has stopped: nothing to which all of its names apply is sent by any gateway."""
+
+    switch: int
+    """Its number, by which it is lifted."""
+    at: AwareDatetime
+    tenant: str | None
+    """Null: any. The same of the next three; where all are null, everything is stopped."""
+    principal: str | None
+    upstream: str | None
+    tool: str | None
+    by: str
+    reason: str
+
+
+class SwitchesOut(Shape):
+    """What is stopped, oldest first."""
+
+    rows: tuple[SwitchOut, ...]
 
 
 class WhoOut(Shape):

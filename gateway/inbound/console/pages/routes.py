@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.inbound.console.pages import answering, looking
+from gateway.inbound.console.pages import answering, looking, switching
 from gateway.inbound.console.pages.inbox import inbox
 from gateway.inbound.console.pages.live import Live
 from gateway.inbound.console.pages.packets import packet, value
@@ -36,6 +36,7 @@ _LOOKS: Sequence[tuple[str, Page]] = (
     ("/policies/{digest}", looking.policy),
     ("/policies/{digest}/diagram.svg", looking.diagram),
     ("/accounts", looking.accounts),
+    ("/switches", switching.switches),
     ("/health", looking.health),
 )
 _ANSWERS: Sequence[tuple[str, Page]] = (
@@ -44,6 +45,8 @@ _ANSWERS: Sequence[tuple[str, Page]] = (
     ("/escalations/{name}", answering.take_over),
     ("/together", answering.decide_together),
     ("/runs/{name}/stop", answering.stop),
+    ("/switches", switching.throw),
+    ("/switches/{number:int}/lift", switching.lift),
 )
 
 

@@ -197,7 +197,7 @@ class GroupCommit:
         standings = await self._standings(jobs, connection, self._sql.lock_levels)
         heads = await self._heads(jobs, connection)
         holders = await self._holders(jobs, connection)
-        state = State(lambda step: heads.get(step.run, UNOPENED), holders.get, standings.get)
+        state = State(lambda run, _: heads.get(run, UNOPENED), holders.get, standings.get)
         plan = Plan()
         for job, work in zip(jobs, _appendings(jobs), strict=True):
             try:
@@ -223,7 +223,8 @@ class GroupCommit:
         return {(account, unit): Standing(level, until) for account, unit, level, until in rows}
 
     async def _heads(self, jobs: Sequence[Job[Work]], connection: Connection) -> dict[str, Head]:
-        rows = await connection.fetch(self._sql.heads, sorted({work.step.run for work in _appendings(jobs)}))
+        wanted = {run for work in _appendings(jobs) for run in (work.step.run, *work.step.beside)}
+        rows = await connection.fetch(self._sql.heads, sorted(wanted))
         return {run: (seq, link) for run, seq, link in rows}
 
     async def _holders(self, jobs: Sequence[Job[Work]], connection: Connection) -> dict[Digest, Tracked]:

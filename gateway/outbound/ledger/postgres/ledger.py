@@ -34,6 +34,13 @@ _RETRY_S = 0.05
 
 _PATIENCE = Patience()
 
+SAFE: Mapping[str, Collection[str]] = {
+    "fsync": {"on"},
+    "full_page_writes": {"on"},
+    "synchronous_commit": {"on", "remote_write", "remote_apply", "local"},
+}
+"""Settings of a server that loses nothing which it has acknowledged [postgresql.org/docs, 19.5]."""
+
 
 async def open_postgres(url: str, *, make: bool = True, patience: Patience = _PATIENCE) -> "PostgresLedger":
     """The ledger at that address. If there is none yet it is made, or refused without `make`.
@@ -168,6 +175,15 @@ class PostgresLedger:
         """As `Ledger.strange`."""
         found = {(kind, name): what for kind, name, what in await self._rows(self._sql.strange)}
         return strange(found, self._address.schema)
+
+    async def lax(self) -> Sequence[str]:
+        """As `Ledger.lax`: of the server, as the connection that writes sees it."""
+
+        async def look(connection: Connection) -> Sequence[str]:
+            told = [(name, await connection.fetchval("SELECT current_setting($1)", name)) for name in SAFE]
+            return [f"`{name}` is `{value}`" for name, value in told if value not in SAFE[name]]
+
+        return list(await self._writer.run(look))
 
     async def links(self, after: int = 0, *, limit: int = 10_000) -> Sequence[tuple[int, str]]:
         """As `Ledger.links`."""

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from gateway.model.canonical import Digest
 from gateway.outbound.ledger.accounts import Account, Change, Standing, forgettable, past, posted
-from gateway.outbound.ledger.chain import Entry, check_expected, check_holds
+from gateway.outbound.ledger.chain import Entry, check_beside, check_expected, check_holds
 from gateway.ports import Append, Conflict, Exhausted, Occupied, Tracked
 
 REFUSALS = (Conflict, Occupied, Exhausted, ValueError)
@@ -22,14 +22,14 @@ Head: TypeAlias = tuple[int, str]
 class State:
     """What the ledger holds, of what a group asks for, and what the group's steps have made of it so far."""
 
-    head_of: Callable[[Append], Head]
-    """Version and head of the step's run, where no earlier step of the group moved it."""
+    head_of: Callable[[str, Head], Head]
+    """Version and head of a run, where no earlier step of the group moved it; and where its caller takes it to be."""
     holder_of: Callable[[Digest], Tracked | None]
     """Who has the hold in the ledger."""
     standing_of: Callable[[Account], Standing | None]
     """How the account stands in the ledger."""
     found: dict[str, Head] = field(default_factory=dict)
-    """By run: where it was before the group."""
+    """By run that the group appends to, or was decided by: where it was before the group."""
     heads: dict[str, Head] = field(default_factory=dict)
     touched: dict[str, Tracked | None] = field(default_factory=dict)
     """By attempt: what the group made of it; None: it is no longer tracked."""
@@ -37,6 +37,11 @@ class State:
     """Holds that the group has given, to the attempt that has them."""
     changes: dict[Account, Change] = field(default_factory=dict)
     """Of accounts: as they were before the group, and as it leaves them."""
+
+    def head(self, run: str, expected: Head) -> Head:
+        """Where the run is now."""
+        moved = self.heads.get(run) or self.found.get(run)
+        return self.head_of(run, expected) if moved is None else moved
 
     def holder(self, hold: Digest) -> Tracked | None:
         """Who has the hold now."""
@@ -82,13 +87,15 @@ class Plan:
 
         Raises: one of REFUSALS; then nothing of it is.
         """
-        head = state.heads.get(step.run)
-        found = state.head_of(step) if head is None else head
+        found = state.head(step.run, step.expected)
         check_expected(step, found)
+        check_beside(step, lambda run: state.head(run, step.beside[run]))
         check_holds(step, state.holder)
         changes = posted(step.postings, state.standing) if step.postings else ()
         # Nothing below can fail.
         state.found.setdefault(step.run, found)
+        for run, head in step.beside.items():
+            state.found.setdefault(run, head)
         last = made[-1] if made else None
         state.heads[step.run] = found if last is None else (last.record.seq, last.link)
         self.entries.extend(made)
@@ -161,8 +168,8 @@ def guessed(standings: Mapping[Account, Standing]) -> State:
     return State(_expected, _nobody, standings.get)
 
 
-def _expected(step: Append) -> Head:
-    return step.expected
+def _expected(_: str, expected: Head) -> Head:
+    return expected
 
 
 def _nobody(_: Digest) -> None:

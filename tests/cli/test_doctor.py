@@ -1,0 +1,170 @@
+"""`counterfoil doctor`: what is told of an installation, and that a guard which is off is found."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from gateway.cli.commands import app
+from gateway.cli.doctor import machine
+from gateway.cli.doctor.remote import Remote, Said
+from gateway.outbound.ledger import open_ledger
+from gateway.outbound.notices import Channel
+from tests.cli.agents import counterfoil, run
+
+pytestmark = pytest.mark.anyio
+
+SERVERS = Path(__file__).parents[1] / "servers"
+NAMED = "transitions:\n  - { name: look, tools: [time__now], effect: [read] }\n"
+
+
+def installed(folder: Path, policy: str, **config: Any) -> Path:
+    (folder / "policies").mkdir(mode=0o700)
+    (folder / "policies/work.yaml").write_text(f"workflow: work\n{policy}")
+    server = {"command": sys.executable, "args": [str(SERVERS / "counting_server.py"), str(folder / "effects.log")]}
+    told = {"ledger": f"sqlite:///{folder}/ledger.db", "policies": "policies", "upstreams": {"time": server}, **config}
+    (folder / "gateway.yaml").write_text(json.dumps(told))
+    return folder / "gateway.yaml"
+
+
+def seen(folder: Path, policy: str, *, expect: int = 0, **config: Any) -> Mapping[str, tuple[str, str]]:
+    """State and words by what they are about, of the last finding about it."""
+    told = installed(folder, policy, **config)
+    done = CliRunner().invoke(app, ["doctor", "--config", str(told), "--json"], env={"XDG_STATE_HOME": str(folder)})
+    assert done.exit_code == expect, (done.output, done.exception)
+    return {one["about"]: (one["state"], one["says"]) for one in json.loads(done.stdout)}
+
+
+async def made(folder: Path) -> None:
+    await (await open_ledger(f"sqlite:///{folder}/ledger.db")).close()
+
+
+def test_a_sound_installation_has_nothing_wrong_and_its_canary_is_denied_and_recorded(tmp_path: Path) -> None:
+    found = seen(tmp_path, NAMED)
+    assert {about for about, (state, _) in found.items() if state == "wrong"} == set()
+    assert found["canary work"] == ("ok", "denied and recorded (default-deny)")
+    assert found["ledger"][0] == "warning", "there is none yet, and none is made for a look"
+    assert not (tmp_path / "ledger.db").exists()
+    assert found["upstream time"][0] == "ok"
+
+
+async def test_a_ledger_that_is_there_is_written_to_and_its_run_is_over_afterwards(tmp_path: Path) -> None:
+    await made(tmp_path)
+    found = await asyncio.to_thread(seen, tmp_path, NAMED)
+    assert [found[about][0] for about in ("ledger", "ledger file", "clock", "canary work")] == ["ok"] * 4
+    assert found["durability"][0] in {"ok", "warning"}, "a test's folder may be in memory"
+    ledger = await open_ledger(f"sqlite:///{tmp_path}/ledger.db")
+    (opened,) = await ledger.find(["run.opened"])
+    kinds = [record.event.kind for record, _ in await ledger.read(opened.run)]
+    assert kinds == ["run.opened", "proposal.denied", "run.stopped"]
+    await ledger.close()
+
+
+def test_a_policy_by_which_everything_passes_is_found_by_the_call_that_must_not(tmp_path: Path) -> None:
+    found = seen(tmp_path, 'transitions:\n  - { name: all, tools: ["*"] }\n', expect=1)
+    assert found["canary work"] == ("wrong", "a destructive call that no rule names was LET THROUGH")
+    assert found["policy work"][1] == "`all` allows every tool there is, whatever it does"
+
+
+def test_a_policy_that_only_observes_is_told_and_meant_so(tmp_path: Path) -> None:
+    found = seen(tmp_path, f"mode: observe\n{NAMED}")
+    assert found["canary work"][0] == "warning"
+    assert "LET THROUGH: the mode is `observe`" in found["canary work"][1]
+
+
+def test_a_question_for_whatever_there_is_is_told(tmp_path: Path) -> None:
+    policy = 'transitions:\n  - { name: ask, tools: ["*"], approval: { reason: look at it } }\n'
+    assert seen(tmp_path, policy)["canary work"] == ("warning", "a call that no rule names waits for a person")
+
+
+def test_a_configuration_that_cannot_be_used_is_told_with_its_places(tmp_path: Path) -> None:
+    found = seen(tmp_path, NAMED, expect=1, limits={"concurrent": {"per_princpal": 5}})
+    assert "per_princpal" in found["configuration"][1]
+
+
+def test_a_server_that_does_not_come_up_is_wrong(tmp_path: Path) -> None:
+    found = seen(tmp_path, NAMED, expect=1, upstreams={"time": {"command": "/nowhere/at-all"}})
+    assert found["upstream time"][0] == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("mode", "which", "about"),
+    [
+        (0o666, "gateway.yaml", "configuration"),
+        (0o777, "policies", "policies"),
+        (0o640, "counterfoil/run-tokens.key", "run tokens"),
+        (0o604, "ledger.db", "ledger file"),
+    ],
+)
+async def test_what_others_can_change_or_read_is_wrong(tmp_path: Path, mode: int, which: str, about: str) -> None:
+    await made(tmp_path)
+    config, key = installed(tmp_path, NAMED), tmp_path / "counterfoil/run-tokens.key"
+    key.parent.mkdir(mode=0o700)
+    key.write_text("00" * 32)
+    key.chmod(0o600)
+    (tmp_path / which).chmod(mode)
+    found = [*machine.files(config, tmp_path / "policies", key), *machine.ledger_file(tmp_path / "ledger.db")]
+    assert [one.about for one in found if one.state == "wrong"] == [about]
+
+
+def test_a_disk_that_forgets_or_is_full_or_shared_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/x / ext4 rw 0 0\nnone {tmp_path} tmpfs rw 0 0\nn {tmp_path}/far nfs4 rw 0 0\nbroken\n")
+    kinds = [machine._file_system(Path(one), mounts) for one in ("/etc/x", f"{tmp_path}/l.db", f"{tmp_path}/far/l.db")]
+    assert kinds == ["ext4", "tmpfs", "nfs4"]
+    for free, state in ((2**20, "wrong"), (2**29, "warning"), (2**40, "ok")):
+        monkeypatch.setattr("shutil.disk_usage", lambda _, left=free: _Free(left))
+        assert [one.state for one in machine.room(tmp_path)] == [state]
+
+
+class _Free:
+    def __init__(self, free: int) -> None:
+        self.free = free
+
+
+def test_who_cannot_be_reached_is_told_and_content_that_leaves_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = "http://127.0.0.1:9/v1/traces"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", nowhere)
+    told = {"OTEL_EXPORTER_OTLP_ENDPOINT": nowhere, "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
+    unreached, content = machine.telemetry(told)
+    assert (unreached.state, content.state) == ("warning", "warning")
+    assert "127.0.0.1:9" in unreached.says
+    (channel,) = machine.channels([Channel("ops", webhook="http://127.0.0.1:9/secret-path")])
+    assert (channel.state, "secret" in channel.says) == ("warning", False)
+
+
+def test_a_door_that_lets_everybody_in_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is asked of it is answered with 200."""
+    remote = Remote("http://127.0.0.1:1", b"k" * 32, "work")
+    monkeypatch.setattr(remote, "_ask", lambda *_args: Said(200, {"result": {"structuredContent": {"outcome": "ok"}}}))
+    found = {one.about: one.state for one in remote.looked()}
+    assert found.pop("gateway") == "ok"
+    assert found.pop("anonymous") == "warning"
+    assert set(found.values()) == {"wrong"}
+    assert len(found) == 7
+
+
+def test_nobody_there_is_one_line() -> None:
+    done = CliRunner().invoke(app, ["doctor", "--url", "http://127.0.0.1:9"])
+    assert done.exit_code == 1
+    assert "nobody answers at `127.0.0.1:9`" in done.stdout
+    assert CliRunner().invoke(app, ["doctor"]).exit_code == 2
+
+
+@pytest.mark.slow
+async def test_a_running_gateway_passes_and_its_canary_stands_in_the_ledger(tmp_path: Path) -> None:
+    config = installed(tmp_path, NAMED, listen={"port": 0})
+    async with counterfoil("serve", "--config", str(config), XDG_STATE_HOME=str(tmp_path)) as gateway:
+        url = await gateway.hear(r"listening at (http://\S+)/mcp")
+        told, _ = await run(
+            "doctor", "--config", str(config), "--url", url, "--json", XDG_STATE_HOME=str(tmp_path), expect=0
+        )
+    found = {one["about"]: (one["state"], one["says"]) for one in json.loads(told)}
+    assert {about for about, (state, _) in found.items() if state == "wrong"} == set()
+    assert found["canary over HTTP"] == ("ok", "its denial is recorded in this ledger")
+    assert found["an agent's token at the console"][0] == "ok"
