@@ -40,9 +40,12 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = {
     "plan.invalidated": LogEvent("counterfoil.plan.invalidated", "info"),
     "note.recorded": LogEvent("counterfoil.note.recorded", "info"),
     "notice.sent": LogEvent("counterfoil.notice.sent", "info", (("counterfoil.notice.outcome", ("failed",), "warn"),)),
+    "payloads.erased": LogEvent("counterfoil.payloads.erased", "info"),
     "finish.claimed": LogEvent("counterfoil.finish.claimed", "info"),
     "finish.refused": LogEvent("counterfoil.finish.refused", "warn"),
     "run.stopped": LogEvent(
         "counterfoil.run.stopped", "warn", (("counterfoil.stop.reason", ("verified_success",), "info"),)
     ),
+    "switch.thrown": LogEvent("counterfoil.switch.thrown", "warn"),
+    "switch.lifted": LogEvent("counterfoil.switch.lifted", "warn"),
 }

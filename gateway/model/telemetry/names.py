@@ -93,6 +93,7 @@ class Attr:
     APPROVAL_WAIT_DURATION: Final = "counterfoil.approval.wait.duration"
     NOTICE_CHANNEL: Final = "counterfoil.notice.channel"
     NOTICE_OUTCOME: Final = "counterfoil.notice.outcome"
+    ERASED_COUNT: Final = "counterfoil.erased.count"
     RECORD_ID: Final = "counterfoil.record.id"
     CALLER_TRACE_ID: Final = "counterfoil.caller.trace_id"
     CALLER_SPAN_ID: Final = "counterfoil.caller.span_id"

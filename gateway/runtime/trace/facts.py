@@ -36,6 +36,7 @@ from gateway.model.events import (
     NoticeSent,
     Outcome,
     OutcomeDelivered,
+    PayloadsErased,
     PhaseMoved,
     PlanInvalidated,
     PlanRecorded,
@@ -44,6 +45,7 @@ from gateway.model.events import (
     RunMigrated,
     RunOpened,
     RunStopped,
+    SwitchThrown,
     Verdict,
 )
 from gateway.model.record import Record
@@ -380,5 +382,10 @@ _OTHERS: Mapping[type, Callable[[Told, Any], Attributes]] = {
     PlanRecorded: lambda _, event: {Attr.PLAN_REVISION: event.revision},
     PlanInvalidated: lambda _, event: {Attr.PLAN_REVISION: event.plan},
     FinishClaimed: lambda _, event: {Attr.FINISH_OUTCOME: event.outcome},
+    PayloadsErased: lambda _, event: {Attr.ERASED_COUNT: event.count},
+    SwitchThrown: lambda _, event: {
+        **({Attr.GEN_AI_TOOL_NAME: event.tool} if event.tool else {}),
+        **({Attr.UPSTREAM_NAME: event.upstream} if event.upstream else {}),
+    },
     NoticeSent: lambda _, event: {Attr.NOTICE_CHANNEL: event.channel, Attr.NOTICE_OUTCOME: event.outcome},
 }
