@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from random import SystemRandom
 
 from gateway.inbound.mcp import IDLE_S
 from gateway.model.policy import Policy
 from gateway.outbound.agent_entries import AgentSettings
 from gateway.outbound.clock import SystemClock
+from gateway.outbound.credentials import credential_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.looks import Place, misplaced
 from gateway.outbound.notices import Channel, installed
@@ -138,7 +140,9 @@ def _options(told: ClientPatience, hold_s: float | None) -> Options:
 def _spec(upstream: Upstream) -> Spec:
     if isinstance(upstream, HttpUpstream):
         headers = {name: value.get_secret_value() for name, value in upstream.headers.items()}
-        return HttpSpec(upstream.name, upstream.url, headers, _patience(upstream.timeouts), upstream.transport)
+        patience, auth = _patience(upstream.timeouts), upstream.auth
+        credential = None if auth is None else credential_of(auth, SystemClock().monotonic, SystemRandom().random)
+        return HttpSpec(upstream.name, upstream.url, headers, patience, upstream.transport, credential)
     env = {name: value.get_secret_value() for name, value in upstream.env.items()}
     cwd = str(upstream.cwd) if upstream.cwd is not None else None
     return StdioSpec(

@@ -1,15 +1,15 @@
 """gateway.yaml -> Settings, or every mistake in it with its place. Nothing half-understood is ever started.
 
-Secrets come in by reference (`${NAME}`, `${file:/path}`), are put in only when all else is right, and are
+Secrets come in by reference (`outbound/references`), are put in only when all else is right, and are
 never shown: not in messages, which speak of the file as it is written, and not in a `repr`.
 """
 
 import ipaddress
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated
 
 from pydantic import Field, SecretStr
 
@@ -19,16 +19,19 @@ from gateway.outbound import agent_entries
 from gateway.outbound.console_entries import EXPANDED as CONSOLE_EXPANDED
 from gateway.outbound.console_entries import ConsoleEntry, console_problems, unfit_console
 from gateway.outbound.console_entries import ConsoleSettings as ConsoleSettings
+from gateway.outbound.credentials.entries import EXPANDED as AUTH_EXPANDED
+from gateway.outbound.credentials.entries import auth_problems, unfit_auth
 from gateway.outbound.data_entries import EXPANDED as DATA_EXPANDED
 from gateway.outbound.data_entries import PATTERNS as DATA_PATTERNS
 from gateway.outbound.data_entries import DataEntry, data_problems, unfit_data
 from gateway.outbound.data_entries import DataSettings as DataSettings
-from gateway.outbound.file_models import read_as
+from gateway.outbound.file_models import FilePart, read_as
 from gateway.outbound.fitting import MEMORY, SQLITE, unfit
 from gateway.outbound.head_file import HeadFile
 from gateway.outbound.ledger.default import default_ledger_path as default_ledger_path
 from gateway.outbound.ledger.default import default_ledger_url as default_ledger_url
 from gateway.outbound.ledger.postgres.address import is_postgres
+from gateway.outbound.literal_secrets import literal_secrets
 from gateway.outbound.looks.places import Place as LookPlace
 from gateway.outbound.notices import entries as notices
 from gateway.outbound.place_entries import EXPANDED, PlaceEntry, place_problems, unfit_place
@@ -36,13 +39,15 @@ from gateway.outbound.references import BadReference, expand
 from gateway.outbound.seal_keys import seal_key, signed_by
 from gateway.outbound.server_entries import (
     ADDRESSES,
-    SSE_TYPES,
-    FilePart,
     McpServerEntry,
     UpstreamEntry,
     entry_problems,
     in_use,
 )
+from gateway.outbound.server_entries import HttpUpstream as HttpUpstream
+from gateway.outbound.server_entries import StdioUpstream as StdioUpstream
+from gateway.outbound.server_entries import Timeouts as Timeouts
+from gateway.outbound.server_entries import Upstream as Upstream
 from gateway.outbound.telemetry_entry import KEY_PATTERN, TelemetryEntry
 from gateway.outbound.telemetry_entry import TelemetrySettings as TelemetrySettings
 from gateway.outbound.yaml_files import Document, Problem, Problems, read
@@ -64,47 +69,6 @@ class Listen:
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
-
-
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """How long an upstream may take for what is no tool call; None: as is usual."""
-
-    start_s: float | None = None
-    """From nothing to a list of tools."""
-    connect_s: float | None = None
-    """For DNS, TCP and TLS together."""
-
-
-@dataclass(frozen=True, slots=True)
-class StdioUpstream:
-    """A server that we start. `args` and `env` may hold secrets."""
-
-    name: str
-    shown: str
-    """The command line as the file writes it, references and all; for messages."""
-    command: str = field(repr=False)
-    args: tuple[str, ...] = field(repr=False)
-    env: Mapping[str, SecretStr]
-    cwd: Path | None = None
-    timeouts: Timeouts = Timeouts()
-
-
-@dataclass(frozen=True, slots=True)
-class HttpUpstream:
-    """A server at an address, over streamable HTTP. `url` and `headers` may hold secrets."""
-
-    name: str
-    shown: str
-    """The address as the file writes it, references and all; for messages."""
-    url: str = field(repr=False)
-    headers: Mapping[str, SecretStr]
-    timeouts: Timeouts = Timeouts()
-    transport: Literal["http", "sse", "auto"] = "auto"
-    """Streamable HTTP, the transport of 2024, or whichever the server takes."""
-
-
-Upstream: TypeAlias = StdioUpstream | HttpUpstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +114,8 @@ class Settings:
     """How agents come in over HTTP."""
     data: DataSettings = field(default_factory=DataSettings)
     """What is redacted, encrypted and erased."""
+    warnings: tuple[Problem, ...] = ()
+    """What is better written in another way."""
 
 
 def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -230,6 +196,7 @@ _PATTERNS = {
 
 _PROBLEMS = (
     entry_problems,
+    auth_problems,
     place_problems,
     console_problems,
     notices.notify_problems,
@@ -249,6 +216,7 @@ _EXPANDED_IN_ENTRY: tuple[Place, ...] = (
     ("cwd",),
     *((address,) for address in ADDRESSES),
     ("headers", "*"),
+    *(("auth", key) for key in AUTH_EXPANDED),
 )
 """Where references are replaced: in values, never in keys, and nowhere else."""
 
@@ -261,6 +229,7 @@ class _Reading:
         self._environ = environ
         self._folder = folder
         self._texts: dict[Place, str] = {}
+        self._written: list[tuple[Place, str]] = []
         self.problems: list[Problem] = [*document.problems]
         if isinstance(document.value, Mapping):
             self._expand()
@@ -270,9 +239,10 @@ class _Reading:
     def _expand(self) -> None:
         entries = [(*place, *step) for place, _ in in_use(self._document) for step in _EXPANDED_IN_ENTRY]
         found = [one for pattern in [*_EXPANDED, *entries] for one in texts(self._document.value, pattern)]
+        self._written = found
         for place, text in found:
             try:
-                self._texts[place] = expand(text, self._environ, self._folder)
+                self._texts[place] = expand(text, self._environ, self._folder, commands=True)
             except BadReference as error:
                 at = _position(text, error.offset)
                 self.problems.append(self._document.problem(place, error.message, within=at))
@@ -287,6 +257,7 @@ class _Reading:
             message = unfit(place, text) or unfit_place(place, text, self._folder)
             message = message or unfit_console(place, text) or notices.unfit_notify(place, text)
             message = message or agent_entries.unfit_agents(place, text, self._folder) or unfit_data(place, text)
+            message = message or unfit_auth(place, text)
             if message is not None:
                 yield self._document.problem(place, message)
 
@@ -309,6 +280,7 @@ class _Reading:
             telemetry=said.telemetry.settings(),
             agents=self._agents(said),
             data=said.data.settings(lambda *keys: self._texts["data", *keys]),
+            warnings=tuple(literal_secrets(self._document, self._written)),
         )
 
     def _console(self, said: _File) -> ConsoleSettings:
@@ -347,31 +319,14 @@ class _Reading:
     def _upstreams(self, said: _File) -> Iterator[Upstream]:
         for section, entries in (("upstreams", said.upstreams), ("mcpServers", said.mcp_servers)):
             for name, entry in entries.items():
-                if not entry.off:
-                    yield self._upstream((section, name), name, entry)
+                if entry.off:
+                    continue
+                address = entry.address
+                shown = "" if address is None else self._document.value[section][name][address]
+                yield entry.upstream(name, shown, self._text((section, name)), self._folder)
 
-    def _upstream(self, place: Place, name: str, entry: UpstreamEntry) -> Upstream:
-        timeouts = Timeouts(entry.timeouts.start_s, entry.timeouts.connect_s)
-        address = entry.address
-        if address is not None:
-            shown = self._document.value[place[0]][name][address]
-            headers = {key: SecretStr(self._texts[*place, "headers", key]) for key in entry.headers}
-            return HttpUpstream(name, shown, self._texts[*place, address], headers, timeouts, _transport(entry.type))
-        return StdioUpstream(
-            name=name,
-            shown=" ".join([entry.command or "", *entry.args]),
-            command=self._texts[*place, "command"],
-            args=tuple(self._texts[*place, "args", index] for index in range(len(entry.args))),
-            env={key: SecretStr(self._texts[*place, "env", key]) for key in entry.env},
-            cwd=None if entry.cwd is None else self._folder / self._texts[*place, "cwd"],
-            timeouts=timeouts,
-        )
-
-
-def _transport(told: str | None) -> Literal["http", "sse", "auto"]:
-    if told is None:
-        return "auto"
-    return "sse" if told in SSE_TYPES else "http"
+    def _text(self, place: Place) -> Callable[..., str]:
+        return lambda *keys: self._texts[*place, *keys]
 
 
 NOT_LOOPBACK = (

@@ -116,7 +116,8 @@ class Link:
             renewed=self._renewed,
             asked=self._asked if hooks.asked is not None else None,
         )
-        self._connection = connection_to(spec, client, patience, self._calls, self._introduce)
+        behalf = party.behalf if party is not None else None
+        self._connection = connection_to(spec, client, patience, self._calls, self._introduce, behalf)
         if legacy:
             self._connection.expect_legacy()
         self._lists = Lists(
