@@ -136,7 +136,10 @@ class Guarded:
             self.counts["refused"] += 1
             return response(401, {"error": "no"}, *([f"www-authenticate: {self.challenge}"] if self.challenge else []))
         self.connections.setdefault(peer.number, set()).add(whose)
-        return response(200, {"jsonrpc": "2.0", "id": message["id"], "result": self._result(message, whose)})
+        answer = {"jsonrpc": "2.0", "id": message["id"]}
+        if message["method"] not in {"server/discover", "tools/list", "tools/call"}:
+            return response(200, {**answer, "error": {"code": -32601, "message": "Method not found"}})
+        return response(200, {**answer, "result": self._result(message, whose)})
 
     def _result(self, message: Mapping[str, Any], whose: str) -> Mapping[str, Any]:
         private = {"ttlMs": 60_000, "cacheScope": "private"}
