@@ -37,6 +37,7 @@ PASSED = frozenset({
 """Of our environment, what a command gets without being named: where things are, and no secret."""
 
 _GIVEN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_SHELLS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
 _ASKED: dict[tuple[Path, tuple[str, ...], tuple[tuple[str, str], ...]], str] = {}
 """What commands of this process have said: a configuration is read more than once, and a person asked once."""
 
@@ -103,6 +104,9 @@ def _words(said: str, environ: Mapping[str, str]) -> tuple[list[str], dict[str, 
         words.pop(0)
     if not words:
         raise ValueError("a `${command:…}` names a command and its arguments")
+    shells = next((word for word in words if word in _SHELLS), None)
+    if shells is not None:
+        raise ValueError(f"a `${{command:…}}` is run without a shell, to which `{shells}` would mean something")
     return words, given
 
 

@@ -1,12 +1,13 @@
 """`auth` of an upstream in gateway.yaml."""
 
+import re
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
 from gateway.outbound.credentials.endpoint import OAuthClient
-from gateway.outbound.credentials.entries import Auth
+from gateway.outbound.credentials.entries import Auth, AuthEntry
 from gateway.outbound.credentials.grants import TokenExchange
 from gateway.outbound.upstream.spec import HttpSpec
 from gateway.plan import specs_of
@@ -88,3 +89,14 @@ mcpServers:
         "mcpServers.d.auth: the key `client_secret` is missing",
         f"mcpServers.d.auth.token_url: {no_way}",
     ]
+
+
+def test_the_page_on_credentials_has_every_key_and_its_examples_are_taken(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "credentials.md").read_text()
+    table = page.partition("| key | |")[2].partition("\n\n")[0]
+    assert set(AuthEntry.model_fields) <= set(re.findall(r"`([a-z_]+)`", table))
+    ourselves, on_behalf, watch = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    for text, names in ((ourselves, ["crm"]), (on_behalf + watch, ["crm", "crm-watch"])):
+        settings = load_settings(written(tmp_path, text), {"CRM_CLIENT_SECRET": "a", "WATCH_SECRET": "b"})
+        assert [one.name for one in settings.upstreams] == names
+        assert settings.warnings == ()

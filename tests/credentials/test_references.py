@@ -59,6 +59,7 @@ TROUBLES = [
     ("head -c 70000 /dev/zero", "what the command `head` prints is larger than 64 kB"),
     ("echo 'a", "the command of a `${command:…}` has a quote that is not closed"),
     ("", "a `${command:…}` names a command and its arguments"),
+    ("head -c 9 x | base64", "a `${command:…}` is run without a shell, to which `|` would mean something"),
     ("A=$UNSET true", "the variable `UNSET` is not set, and a command is to get it"),
 ]
 
