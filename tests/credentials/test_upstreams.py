@@ -236,3 +236,27 @@ async def test_such_an_upstream_is_healthy_while_somebody_is_connected_to_it() -
         assert (before["state"], before["personal"], before["reason"]) == ("unhealthy", True, PERSONAL)
         await say(catalogue, caller("ann", "a1"))
         assert catalogue.health()["u"]["state"] == "healthy"
+
+
+async def test_an_access_token_for_which_there_is_no_other_spoils_nothing_for_the_next_call() -> None:
+    async with personal(a1="ann") as (_, server, catalogue):
+        assert await say(catalogue, caller("ann", "a1")) == said("ann")
+        for _ in range(2):
+            assert isinstance(await say(catalogue, caller("ann", "expired")), NotSent)
+            assert await say(catalogue, caller("ann", "a1")) == said("ann")
+        assert server.effects == [("ann", "say")] * 3
+        assert len(server.connections) == 1
+        assert catalogue.health()["u"]["state"] == "healthy"
+
+
+async def test_after_a_loss_the_token_of_whoever_calls_next_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "REFUSED_S", 0.0)
+    async with personal(a1="ann", a2="ann") as (at, _, catalogue):
+        for shown in ("a1", "a2"):
+            assert await say(catalogue, caller("ann", shown)) == said("ann")
+        del at.subjects["a2"]
+        at.good.clear()
+        (link,) = catalogue._upstreams["u"].links[1:]
+        link._connection._lose("is gone")  # type: ignore[attr-defined]
+        await until(lambda: link.health.state == "unhealthy" and "provider" in (link.health.reason or ""))
+        assert await say(catalogue, caller("ann", "a1")) == said("ann")

@@ -16,7 +16,7 @@ from gateway.outbound.upstream.exchange import EXCHANGE_FAILED, Came, Reader
 from gateway.outbound.upstream.headers import SESSION, headers_of, merged, unfit
 from gateway.outbound.upstream.http1 import HttpFailure, Unsendable
 from gateway.outbound.upstream.negotiate import MODERN, Agreement, Client, Introduce, Unreachable, negotiate
-from gateway.outbound.upstream.place import Place
+from gateway.outbound.upstream.place import Place, Unvouched
 from gateway.outbound.upstream.spec import HttpSpec, Patience, unsendable
 from gateway.outbound.upstream.sse import Events
 from gateway.outbound.upstream.streams import Streams
@@ -200,7 +200,8 @@ class HttpConnection:
                 return
             reason = f"cannot be reached: {error}"
             call.end(NotSent(f"the upstream {reason}"))
-            self._lose(reason)
+            if not isinstance(error, Unvouched):
+                self._lose(reason)
 
     async def _exchange(self, call: Call) -> bool:
         """Whether the call has its answer; if not, the server did not know our session."""

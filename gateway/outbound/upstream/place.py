@@ -17,6 +17,10 @@ REUSE_S = 1.0
 a closing one is a call of which nobody knows whether it arrived."""
 
 
+class Unvouched(CannotConnect):
+    """There is no token in the name of who calls: nothing is wrong with the connection, or with the server."""
+
+
 _UNAUTHORIZED = 401
 _BAD_TOKEN = re.compile(r"(?i)\bbearer\b.*\berror\s*=\s*\"?invalid_token\b", re.DOTALL)
 
@@ -54,13 +58,14 @@ class Place:
         http, credential = self._connected(), self._credential
         if credential is None:
             return await http.send(method, headers, body, path=path, on_reached=on_reached)
-        self._behalf = behalf = self._for(behalf)
+        behalf = self._for(behalf)
 
         async def sent(token: str) -> Response:
             shown = {**headers, "authorization": f"Bearer {token}"}
             return await http.send(method, shown, body, path=path, on_reached=on_reached)
 
         token = await self._token(behalf)
+        self._behalf = behalf  # not sooner: of one for whom there is no token, the next request would get none either
         response = await sent(token)
         if response.status != _UNAUTHORIZED:
             return response
@@ -87,11 +92,12 @@ class Place:
         return former if behalf.token is None else behalf
 
     async def _token(self, behalf: Behalf | None) -> str:
-        assert self._credential is not None  # noqa: S101 - INVARIANT: who asks has one
+        credential = self._credential
+        assert credential is not None  # noqa: S101 - INVARIANT: who asks has one
         try:
-            return await self._credential.token(behalf)
+            return await credential.token(behalf)
         except NoToken as error:
-            raise CannotConnect(str(error)) from None
+            raise (Unvouched if credential.personal else CannotConnect)(str(error)) from None
 
     def _connected(self) -> Http:
         if self._http is None:

@@ -109,11 +109,11 @@ class Upstream:
         link = self._links.get(self._key(party))
         if link is None:
             return None
-        if link.health.state == "unhealthy" and party.behalf is not None and party.behalf.token is not None:
-            former = link.party.behalf if link.party is not None else None
-            if former is None or former.token != party.behalf.token:
-                self._end(self._key(party))
-                return None
+        shown = None if party.behalf is None else party.behalf.token
+        former = None if link.behalf is None else link.behalf.token
+        if link.health.state == "unhealthy" and shown is not None and shown != former:
+            self._end(self._key(party))
+            return None
         self._touch(link)
         return link
 
