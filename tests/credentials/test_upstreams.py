@@ -166,6 +166,14 @@ async def test_a_redirect_is_not_followed_with_the_token_or_without() -> None:
         assert (other.asked, served.asked == []) == ([], False)
 
 
+async def test_as_ourselves_everybody_is_served_over_one_connection_in_our_name() -> None:
+    async with ours() as (at, server, catalogue):
+        for by in (caller("ann", "a1"), caller("bob", "b1"), caller("eve"), None):
+            assert await say(catalogue, by) == said("gateway")
+        assert (len(at.forms), len(server.connections)) == (1, 1)
+        assert b"a1" not in at.heard
+
+
 # --- on behalf of who calls -------------------------------------------------------------------------------------------
 
 

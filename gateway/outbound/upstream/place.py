@@ -58,7 +58,7 @@ class Place:
         http, credential = self._connected(), self._credential
         if credential is None:
             return await http.send(method, headers, body, path=path, on_reached=on_reached)
-        behalf = self._for(behalf)
+        behalf = self._for(behalf) if credential.personal else None
 
         async def sent(token: str) -> Response:
             shown = {**headers, "authorization": f"Bearer {token}"}
