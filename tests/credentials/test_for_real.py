@@ -73,6 +73,7 @@ async def call_as_of_old(url: str, token: str, tool: str) -> str:
     """The same in a session."""
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}
     opened = await ask(url, {"id": 1, "method": "initialize", "params": params}, token)
+    assert "cannot be used" not in opened.text
     session = {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
     await ask(url, {"method": "notifications/initialized"}, token, **session)
     answer = await ask(

@@ -111,13 +111,14 @@ async def older(*, sse: bool) -> AsyncIterator[tuple[Authority, Older, Any]]:
 
 @pytest.mark.parametrize("sse", [False, True], ids=["sessions", "sse"])
 async def test_a_session_carries_the_tokens_of_one_principal_from_its_first_request_to_its_last(sse: bool) -> None:  # noqa: FBT001
-    async with older(sse=sse) as (_, server, catalogue):
+    async with older(sse=sse) as (at, server, catalogue):
         callers = [caller("ann", "a1"), caller("bob", "b1"), caller("ann", "a2")] * 4
         answers = await asyncio.gather(*(say(catalogue, by) for by in callers))
         assert answers == [said("ann"), said("bob"), said("ann")] * 4
         catalogue.leave(callers[1].party.key)
         assert await say(catalogue, callers[0]) == said("ann")
         await asyncio.sleep(0.05)
+    assert len(at.forms) == 3  # one for each access token that was shown
     assert sorted(map(sorted, server.shown.values())) == [["ann"], ["bob"]]
     assert server.verbs == ({"GET", "POST"} if sse else {"GET", "POST", "DELETE"})
 

@@ -13,7 +13,10 @@ from gateway.model.party import Behalf
 from gateway.model.tool import Answer, NotSent, Silence, Tool, ToolResult
 from gateway.outbound.credentials import kept
 from gateway.outbound.upstream.catalogue import Catalogue
-from gateway.outbound.upstream.spec import HttpSpec
+from gateway.outbound.upstream.http1 import Unsendable
+from gateway.outbound.upstream.negotiate import Client
+from gateway.outbound.upstream.place import Place
+from gateway.outbound.upstream.spec import HttpSpec, Patience
 from gateway.outbound.upstream.supervisor import PERSONAL
 from gateway.ports import Dispatch
 from tests.credentials.authority import Authority, Guarded, both, response
@@ -268,3 +271,13 @@ async def test_after_a_loss_the_token_of_whoever_calls_next_is_used(monkeypatch:
         link._connection._lose("is gone")  # type: ignore[attr-defined]
         await until(lambda: link.health.state == "unhealthy" and "provider" in (link.health.reason or ""))
         assert await say(catalogue, caller("ann", "a1")) == said("ann")
+
+
+async def test_nothing_is_sent_over_a_connection_in_another_name_than_it_was_made_in() -> None:
+    ann, other = (Behalf(tenant, "ann", SecretStr("a1")) for tenant in ("acme", "other"))
+    async with both(subjects={"a1": "ann"}) as (at, server):
+        place = Place(server.spec(at.credential("token_exchange")), Client("x", "1"), Patience(), ann)
+        with pytest.raises(Unsendable, match="another principal's"):
+            await place.send("POST", {}, b"{}", behalf=other)
+        assert (at.served.asked, server.served.asked) == ([], [])
+        await place.close()
