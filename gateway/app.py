@@ -119,7 +119,7 @@ class Gateway:
             if health["state"] == "healthy":
                 tools = f"{health['tools']} tool{'' if health['tools'] == 1 else 's'}"
                 lines.append(f"upstream {name}: {tools}, MCP {health['protocol_version']}")
-            elif health["state"] == "starting":
+            elif health["state"] == "starting" or health["personal"]:
                 lines.append(f"upstream {name}: {health['reason']}")
             else:
                 lines.append(f"upstream {name} cannot be used: {health['reason']}")
@@ -164,7 +164,7 @@ class Gateway:
             "policies": self.reload.state(),
             "notices": self.announcer.state(),
         }
-        served = any(one["state"] == "healthy" for one in health.values())
+        served = any(one["state"] == "healthy" or one["personal"] for one in health.values())
         return served and self.book.health.trouble is None, said
 
 

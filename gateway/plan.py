@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from random import SystemRandom
 
 from gateway.inbound.mcp import IDLE_S
 from gateway.model.limits import DEFAULT, Limits
 from gateway.model.policy import Policy
 from gateway.outbound.agent_entries import AgentSettings
 from gateway.outbound.clock import SystemClock
+from gateway.outbound.credentials import credential_of
 from gateway.outbound.ids import id_maker
 from gateway.outbound.looks import Place, misplaced
 from gateway.outbound.notices import Channel, installed
@@ -143,7 +145,9 @@ def _spec(upstream: Upstream, limits: Limits) -> Spec:
     patience, secrets = _patience(upstream.timeouts, limits), upstream.ask_secrets
     if isinstance(upstream, HttpUpstream):
         headers = {name: value.get_secret_value() for name, value in upstream.headers.items()}
-        return HttpSpec(upstream.name, upstream.url, headers, patience, upstream.transport, secrets)
+        auth = upstream.auth
+        credential = None if auth is None else credential_of(auth, SystemClock().monotonic, SystemRandom().random)
+        return HttpSpec(upstream.name, upstream.url, headers, patience, upstream.transport, secrets, credential)
     env = {name: value.get_secret_value() for name, value in upstream.env.items()}
     cwd = str(upstream.cwd) if upstream.cwd is not None else None
     return StdioSpec(upstream.name, upstream.command, upstream.args, env, cwd, upstream.shown, patience, secrets)

@@ -1,15 +1,15 @@
 """gateway.yaml -> Settings, or every mistake in it with its place. Nothing half-understood is ever started.
 
-Secrets come in by reference (`${NAME}`, `${file:/path}`), are put in only when all else is right, and are
+Secrets come in by reference (`outbound/references`), are put in only when all else is right, and are
 never shown: not in messages, which speak of the file as it is written, and not in a `repr`.
 """
 
 import ipaddress
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, SecretStr
 
@@ -20,6 +20,8 @@ from gateway.outbound import agent_entries
 from gateway.outbound.console_entries import EXPANDED as CONSOLE_EXPANDED
 from gateway.outbound.console_entries import ConsoleEntry, console_problems, unfit_console
 from gateway.outbound.console_entries import ConsoleSettings as ConsoleSettings
+from gateway.outbound.credentials.entries import EXPANDED as AUTH_EXPANDED
+from gateway.outbound.credentials.entries import auth_problems, unfit_auth
 from gateway.outbound.data_entries import EXPANDED as DATA_EXPANDED
 from gateway.outbound.data_entries import PATTERNS as DATA_PATTERNS
 from gateway.outbound.data_entries import DataEntry, data_problems, unfit_data
@@ -28,13 +30,14 @@ from gateway.outbound.described import HttpUpstream as HttpUpstream
 from gateway.outbound.described import StdioUpstream as StdioUpstream
 from gateway.outbound.described import Timeouts as Timeouts
 from gateway.outbound.described import Upstream as Upstream
-from gateway.outbound.file_models import read_as
+from gateway.outbound.file_models import FilePart, read_as
 from gateway.outbound.fitting import MEMORY, SQLITE, unfit
 from gateway.outbound.head_file import HeadFile
 from gateway.outbound.ledger.default import default_ledger_path as default_ledger_path
 from gateway.outbound.ledger.default import default_ledger_url as default_ledger_url
 from gateway.outbound.ledger.postgres.address import is_postgres
 from gateway.outbound.limit_entries import LimitsEntry
+from gateway.outbound.literal_secrets import literal_secrets
 from gateway.outbound.looks.places import Place as LookPlace
 from gateway.outbound.notices import entries as notices
 from gateway.outbound.place_entries import EXPANDED, PlaceEntry, place_problems, unfit_place
@@ -42,8 +45,6 @@ from gateway.outbound.references import BadReference, expand
 from gateway.outbound.seal_keys import seal_key, signed_by
 from gateway.outbound.server_entries import (
     ADDRESSES,
-    SSE_TYPES,
-    FilePart,
     McpServerEntry,
     UpstreamEntry,
     entry_problems,
@@ -120,6 +121,8 @@ class Settings:
     """How much is taken from agents and servers."""
     at_once: AtOnce = field(default_factory=AtOnce)
     """How many calls are under way."""
+    warnings: tuple[Problem, ...] = ()
+    """What is better written in another way."""
 
 
 def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -201,6 +204,7 @@ _PATTERNS = {
 
 _PROBLEMS = (
     entry_problems,
+    auth_problems,
     place_problems,
     console_problems,
     notices.notify_problems,
@@ -220,6 +224,7 @@ _EXPANDED_IN_ENTRY: tuple[Place, ...] = (
     ("cwd",),
     *((address,) for address in ADDRESSES),
     ("headers", "*"),
+    *(("auth", key) for key in AUTH_EXPANDED),
 )
 """Where references are replaced: in values, never in keys, and nowhere else."""
 
@@ -232,6 +237,7 @@ class _Reading:
         self._environ = environ
         self._folder = folder
         self._texts: dict[Place, str] = {}
+        self._written: list[tuple[Place, str]] = []
         self.problems: list[Problem] = [*document.problems]
         if isinstance(document.value, Mapping):
             self._expand()
@@ -241,9 +247,10 @@ class _Reading:
     def _expand(self) -> None:
         entries = [(*place, *step) for place, _ in in_use(self._document) for step in _EXPANDED_IN_ENTRY]
         found = [one for pattern in [*_EXPANDED, *entries] for one in texts(self._document.value, pattern)]
+        self._written = found
         for place, text in found:
             try:
-                self._texts[place] = expand(text, self._environ, self._folder)
+                self._texts[place] = expand(text, self._environ, self._folder, commands=True)
             except BadReference as error:
                 at = _position(text, error.offset)
                 self.problems.append(self._document.problem(place, error.message, within=at))
@@ -258,6 +265,7 @@ class _Reading:
             message = unfit(place, text) or unfit_place(place, text, self._folder)
             message = message or unfit_console(place, text) or notices.unfit_notify(place, text)
             message = message or agent_entries.unfit_agents(place, text, self._folder) or unfit_data(place, text)
+            message = message or unfit_auth(place, text)
             if message is not None:
                 yield self._document.problem(place, message)
 
@@ -282,6 +290,7 @@ class _Reading:
             data=said.data.settings(lambda *keys: self._texts["data", *keys]),
             limits=said.limits.limits(),
             at_once=AtOnce(**said.limits.at_once()),
+            warnings=tuple(literal_secrets(self._document, self._written)),
         )
 
     def _console(self, said: _File) -> ConsoleSettings:
@@ -320,33 +329,14 @@ class _Reading:
     def _upstreams(self, said: _File) -> Iterator[Upstream]:
         for section, entries in (("upstreams", said.upstreams), ("mcpServers", said.mcp_servers)):
             for name, entry in entries.items():
-                if not entry.off:
-                    yield self._upstream((section, name), name, entry)
+                if entry.off:
+                    continue
+                address = entry.address
+                shown = "" if address is None else self._document.value[section][name][address]
+                yield entry.upstream(name, shown, self._text((section, name)), self._folder)
 
-    def _upstream(self, place: Place, name: str, entry: UpstreamEntry) -> Upstream:
-        timeouts = Timeouts(entry.timeouts.start_s, entry.timeouts.connect_s)
-        address = entry.address
-        if address is not None:
-            shown = self._document.value[place[0]][name][address]
-            headers = {key: SecretStr(self._texts[*place, "headers", key]) for key in entry.headers}
-            url, transport = self._texts[*place, address], _transport(entry.type)
-            return HttpUpstream(name, shown, url, headers, timeouts, transport, ask_secrets=entry.ask_secrets)
-        return StdioUpstream(
-            name=name,
-            shown=" ".join([entry.command or "", *entry.args]),
-            command=self._texts[*place, "command"],
-            args=tuple(self._texts[*place, "args", index] for index in range(len(entry.args))),
-            env={key: SecretStr(self._texts[*place, "env", key]) for key in entry.env},
-            cwd=None if entry.cwd is None else self._folder / self._texts[*place, "cwd"],
-            timeouts=timeouts,
-            ask_secrets=entry.ask_secrets,
-        )
-
-
-def _transport(told: str | None) -> Literal["http", "sse", "auto"]:
-    if told is None:
-        return "auto"
-    return "sse" if told in SSE_TYPES else "http"
+    def _text(self, place: Place) -> Callable[..., str]:
+        return lambda *keys: self._texts[*place, *keys]
 
 
 NOT_LOOPBACK = (

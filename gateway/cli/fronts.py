@@ -134,6 +134,8 @@ def serve(
         key = b"" if stdio else run_key_of(config)
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
+    for warning in settings.warnings:
+        _say(str(warning))
     if stdio:
         _run(replace(plan, sole=True), _over_stdio)
         return

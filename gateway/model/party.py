@@ -4,10 +4,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import SecretStr
+
+
+@dataclass(frozen=True, slots=True)
+class Behalf:
+    """For whom an upstream is called that asks on whose behalf. In memory alone: no part of it is ever written or said
+    but to the token endpoint that such an upstream's configuration names.
+    """
+
+    tenant: str
+    principal: str
+    token: SecretStr | None = field(default=None, repr=False)
+    """The access token that they came in with; None where only it matters whose connection is meant."""
+
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """One client, as well as it lets itself be told apart. Nothing in it grants anything.
+    """One client, as well as it lets itself be told apart. Nothing in it grants anything here.
 
     A server of the older era keeps state for each of its connections, so each party has connections of its own.
     """
@@ -20,3 +34,5 @@ class Party:
     """Its `clientInfo`; empty if it gave none."""
     modern: bool = False
     """Whether it speaks MCP 2026-07-28. A server of both eras is spoken to in the client's."""
+    behalf: Behalf | None = field(default=None, compare=False)
+    """Who it is to upstreams that are called on behalf of principals; None if it came in without an access token."""

@@ -13,10 +13,10 @@ from gateway.model.flaws import Place as Where
 from gateway.model.principal import Principal
 from gateway.outbound.agent_keys import key_problems
 from gateway.outbound.console_entries import unfit_url
+from gateway.outbound.file_models import FilePart
 from gateway.outbound.oidc.addresses import is_safe
 from gateway.outbound.oidc.resource import Claims, Introspected, ResourceSettings
 from gateway.outbound.proxies import ProxySettings
-from gateway.outbound.server_entries import FilePart
 from gateway.outbound.yaml_files import Document, Problem
 
 EXPANDED: tuple[Where, ...] = (

@@ -20,9 +20,8 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 
 from gateway.model.principal import Principal
-from gateway.outbound.file_models import read_as
+from gateway.outbound.file_models import FilePart, read_as
 from gateway.outbound.oidc.claims import NotLetIn
-from gateway.outbound.server_entries import FilePart
 from gateway.outbound.yaml_files import Problem, Problems, read
 
 PREFIX = "cfk_"

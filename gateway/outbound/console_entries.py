@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place as Where
+from gateway.outbound.file_models import FilePart
 from gateway.outbound.oidc.addresses import is_safe
 from gateway.outbound.oidc.people import OidcSettings
-from gateway.outbound.server_entries import FilePart
 from gateway.outbound.yaml_files import Document, Problem
 
 EXPANDED: tuple[Where, ...] = (

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from gateway.model.flaws import Place as Where
 from gateway.model.policy import NAME_PATTERN, Name
+from gateway.outbound.file_models import FilePart
 from gateway.outbound.payload_keys import NO_KEYS, BadPayloadKey, Keyring, payload_key
 from gateway.outbound.redaction import Rules, pattern_trouble
-from gateway.outbound.server_entries import FilePart
 from gateway.outbound.yaml_files import Document, Problem
 
 _KEY: Where = ("data", "encryption", "key")

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import SecretStr
 
+from gateway.outbound.credentials.entries import Auth
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -48,6 +50,8 @@ class HttpUpstream:
     """Streamable HTTP, the transport of 2024, or whichever the server takes."""
     ask_secrets: bool = False
     """As in `StdioUpstream`."""
+    auth: Auth | None = None
+    """How tokens for it are asked for; None where it gets none."""
 
 
 Upstream: TypeAlias = StdioUpstream | HttpUpstream

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gateway.model.flaws import Flaw, Place
 from gateway.outbound.yaml_files import Document, Problem
@@ -17,6 +17,12 @@ KEY = "[key]"
 """How pydantic marks that it speaks of a key."""
 
 MAX_SHOWN = 64
+
+
+class FilePart(BaseModel):
+    """A part of a configuration file: every key known, nothing converted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def read_as(document: Document, model: type[M], patterns: Mapping[str, str]) -> tuple[M | None, list[Problem]]:

@@ -9,6 +9,7 @@ from pydantic import Field
 from gateway.model.flaws import Place as Where
 from gateway.model.flaws import parts
 from gateway.model.policy import NAME_PATTERN
+from gateway.outbound.file_models import FilePart
 from gateway.outbound.looks.places import (
     IGNORED,
     DatabasePlace,
@@ -21,7 +22,6 @@ from gateway.outbound.looks.places import (
     unfit_database,
     unfit_url,
 )
-from gateway.outbound.server_entries import FilePart
 from gateway.outbound.yaml_files import Document, Problem
 
 KINDS = ("folder", "database", "url")

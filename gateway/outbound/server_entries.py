@@ -5,13 +5,16 @@ or refused; those about a client's own prompts and patience are without effect h
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place, parts
-from gateway.outbound.file_models import did_you_mean
+from gateway.outbound.credentials.entries import AuthEntry
+from gateway.outbound.described import HttpUpstream, StdioUpstream, Timeouts, Upstream
+from gateway.outbound.file_models import FilePart, did_you_mean
 from gateway.outbound.yaml_files import Document, Problem
 
 SECTIONS = ("upstreams", "mcpServers")
@@ -34,12 +37,6 @@ SSE_TYPES = ("sse",)
 """HTTP with server-sent events, the transport of 2024."""
 
 
-class FilePart(BaseModel):
-    """A part of a configuration file: every key known, nothing converted."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
 class TimeoutsEntry(FilePart):
     """How long a server may take for what is no tool call."""
 
@@ -52,11 +49,12 @@ class UpstreamEntry(FilePart):
 
     command: str | None = Field(default=None, min_length=1)
     args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
+    env: dict[str, str] = Field(default={})
     cwd: str | None = None
     url: str | None = None
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = Field(default={})
     type: str | None = None
+    auth: AuthEntry | None = None
     timeouts: TimeoutsEntry = TimeoutsEntry()
     ask_secrets: bool = False
 
@@ -70,6 +68,29 @@ class UpstreamEntry(FilePart):
         """The key under which its address stands."""
         fields = self.model_dump(by_alias=True)
         return next((key for key in ADDRESSES if fields.get(key) is not None), None)
+
+    def upstream(self, name: str, shown: str, text: Callable[..., str], folder: Path) -> Upstream:
+        """The server. `text` gives what stands at these keys, with references replaced; `shown` is its address as it
+        is written.
+        """
+        timeouts = Timeouts(self.timeouts.start_s, self.timeouts.connect_s)
+        address = self.address
+        if address is not None:
+            headers = {key: SecretStr(text("headers", key)) for key in self.headers}
+            auth = None if self.auth is None else self.auth.settings(lambda key: text("auth", key))
+            return HttpUpstream(
+                name, shown, text(address), headers, timeouts, _transport(self.type), self.ask_secrets, auth
+            )
+        return StdioUpstream(
+            name=name,
+            shown=" ".join([self.command or "", *self.args]),
+            command=text("command"),
+            args=tuple(text("args", index) for index in range(len(self.args))),
+            env={key: SecretStr(text("env", key)) for key in self.env},
+            cwd=None if self.cwd is None else folder / text("cwd"),
+            timeouts=timeouts,
+            ask_secrets=self.ask_secrets,
+        )
 
 
 class McpServerEntry(UpstreamEntry):
@@ -135,7 +156,9 @@ def _odd(document: Document, place: Place, entry: Mapping[str, Any]) -> Iterator
         return
     for other in ways[1:]:
         yield document.problem((*place, other), f"`{other}` and `{ways[0]}` exclude each other", at_key=True)
-    useless = {"headers": "url"} if ways[0] == "command" else dict.fromkeys(("args", "env", "cwd"), "command")
+    useless = (
+        {"headers": "url", "auth": "url"} if ways[0] == "command" else dict.fromkeys(("args", "env", "cwd"), "command")
+    )
     for key, wanted in useless.items():
         if key in entry:
             yield document.problem((*place, key), f"`{key}` is only for a server with a `{wanted}`", at_key=True)
@@ -151,3 +174,9 @@ def _type(document: Document, place: Place, kind: str, *, started: bool) -> Iter
     elif (kind in STDIO_TYPES) != started:
         wanted = "command" if kind in STDIO_TYPES else "url"
         yield document.problem(place, f"a server of the type `{kind}` has a `{wanted}`")
+
+
+def _transport(told: str | None) -> Literal["http", "sse", "auto"]:
+    if told is None:
+        return "auto"
+    return "sse" if told in SSE_TYPES else "http"

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gateway.outbound.server_entries import FilePart
+from gateway.outbound.file_models import FilePart
 
 KEY_PATTERN = r"^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,256}$"
 """Of a key of baggage [W3C Baggage, 3.2.1]."""

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from gateway.inbound.mcp import http, mint
 from gateway.inbound.mcp.door import HEAD_KEY, Head
 from gateway.inbound.mcp.doorkeeper import Doorkeeper, Oauth
 from gateway.inbound.mcp.revoked import KNOWN_S, Revoked, name_of
+from gateway.model.party import Behalf
 from gateway.model.principal import Parent, Principal
 from gateway.outbound.agent_keys import AgentKeys, new_key
 from gateway.outbound.oidc.access_tokens import AccessTokens
@@ -363,3 +365,21 @@ async def test_from_afar_nobody_learns_what_stands_behind_a_gateway() -> None:
     ):
         scope = {"client": (peer, 1), HEAD_KEY: Head(headers, frozenset())}
         assert readiness(scope, said, able=True) == told
+
+
+# --- on whose behalf --------------------------------------------------------------------------------------------------
+
+
+async def test_an_access_token_goes_on_in_memory_only_where_an_upstream_is_called_on_behalf(
+    idp: Issuer, tmp_path: Path
+) -> None:
+    token, (key, known) = idp.token(), keys(tmp_path)
+    told = idp.told()
+    oauth = Oauth(told, AccessTokens(told, RESOURCE, now=idp.clock.now, monotonic=idp.clock.monotonic), RESOURCE)
+    for on_behalf in (True, False):
+        front = Front(keeper(oauth=oauth, keys=known, now=idp.clock.now, on_behalf=on_behalf))
+        for shown in (bearer(token), bearer(token) | {"counterfoil-run": run_token()}, bearer(key)):
+            assert (await front.call(shown)).status == 200
+        behalf = Behalf("local", "ci", SecretStr(token)) if on_behalf else None
+        assert [one.behalf for one in front.relay.begun] == [behalf, behalf, None]
+        assert token not in "".join(f"{one!r} {one.headers!r}" for one in front.relay.begun)

@@ -324,7 +324,7 @@ def test_a_reference_that_stands_for_nothing_is_told_where_it_begins(tmp_path: P
     (tmp_path / "empty.txt").write_text("\n")
     (tmp_path / "binary.bin").write_bytes(b"\xff")
     (tmp_path / "large.txt").write_bytes(b"x" * 70_000)
-    there_are = "there are `${NAME}`, `${NAME:-default}` and `${file:/path}`"
+    there_are = "there are `${NAME}`, `${NAME:-default}`, `${file:/path}`, `${keyring:service/name}` and `${command:…}`"
     assert told(tmp_path, REFERENCES) == [
         (
             "2:20: run_tokens.key: the variable `TOKEN_OF_RUNS` is not set, and there is no default "

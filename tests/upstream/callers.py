@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.model.party import Behalf
 from gateway.model.tool import Answer, Silence
 from gateway.ports import Party, Withdrawal
 
@@ -22,6 +23,7 @@ class FakeCaller:
     client: Mapping[str, Any] = field(default_factory=dict)
     modern: bool = False
     log_level: str | None = None
+    behalf: Behalf | None = None
     withdrawal: Withdrawal = field(default_factory=Withdrawal)
     after_s: float = 0.0
     told: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
@@ -35,7 +37,7 @@ class FakeCaller:
     @property
     def party(self) -> Party:
         """Who it is."""
-        return Party(self.key, self.capabilities, self.client, modern=self.modern)
+        return Party(self.key, self.capabilities, self.client, modern=self.modern, behalf=self.behalf)
 
     def since(self) -> float | None:
         """It has just begun to wait."""

@@ -140,6 +140,7 @@ async def test_health_says_all_that_is_known(faults: Faults) -> None:
     assert health["f"] == {
         "state": "healthy",
         "reason": None,
+        "personal": False,
         "era": "modern",
         "protocol_version": "2026-07-28",
         "server": {"name": "faults", "version": "1"},

@@ -74,5 +74,5 @@ def asking_of(exchange: Exchange) -> Asking:
     declared: Mapping[str, Any] = capabilities if isinstance(capabilities, Mapping) else {}
     introduced: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
     client = client_of(exchange, introduced)
-    party = Party(party_key(exchange, client), declared, introduced, modern=modern)
+    party = Party(party_key(exchange, client), declared, introduced, modern=modern, behalf=exchange.behalf)
     return Asking(exchange, message["method"], params_of(message), meta, modern, party, client)

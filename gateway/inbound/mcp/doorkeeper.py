@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
+from pydantic import SecretStr
 from starlette.datastructures import Headers
 
 from gateway.inbound.mcp.challenges import METADATA, Challenges, unsure
@@ -24,6 +25,7 @@ from gateway.inbound.mcp.identity import ANONYMOUS, RUN_HEADER, NotLetIn, check_
 from gateway.inbound.mcp.revoked import Revoked
 from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
 from gateway.inbound.mcp.tokens import RunToken, type_of
+from gateway.model.party import Behalf
 from gateway.model.principal import Principal
 from gateway.outbound.agent_keys import PREFIX, AgentKeys
 from gateway.outbound.oidc.addresses import is_loopback
@@ -81,6 +83,8 @@ class Visitor:
     token: RunToken | None = None
     scopes: frozenset[str] | None = None
     """Of the access token; None for who came without one."""
+    behalf: Behalf | None = None
+    """The same, and their access token, where an upstream is called on behalf of principals."""
 
 
 ANYBODY = Visitor(ANONYMOUS)
@@ -105,7 +109,9 @@ class Doorkeeper:
         oauth: Oauth | None = None,
         mtls: ProxySettings | None = None,
         revoked: Revoked | None = None,
+        on_behalf: bool = False,
     ) -> None:
+        """With `on_behalf` access tokens go on, in memory, to upstreams that are called on behalf of who shows one."""
         self._run_key = run_key
         self._now = now
         self._anonymous = anonymous
@@ -113,6 +119,7 @@ class Doorkeeper:
         self.oauth = oauth
         self._mtls = mtls
         self._revoked = revoked
+        self._on_behalf = on_behalf
         self._asks = not anonymous or (keys, oauth) != (None, None)
         """Whether what stands in `Authorization` is meant for us."""
         self._challenges = Challenges(
@@ -136,7 +143,11 @@ class Doorkeeper:
         known = [who for who in (by_token, by_proxy, by_run) if who is not None]
         if not known:
             return self._without(scope, head)
-        return Visitor(together(known), token, None if by_token is None or _is_key(shown) else by_token.scopes)
+        principal = together(known)
+        if by_token is None or shown is None or _is_key(shown):
+            return Visitor(principal, token)
+        behalf = Behalf(principal.tenant, principal.id, SecretStr(_bearer(shown))) if self._on_behalf else None
+        return Visitor(principal, token, by_token.scopes, behalf)
 
     def check_scopes(self, visitor: Visitor, message: Mapping[str, Any]) -> None:
         """The access token is good for what the message asks.
@@ -212,7 +223,7 @@ class Doorkeeper:
             raise unsure("the ledger cannot be read, so it is not known whether the run token was revoked") from None
 
     async def _by_bearer(self, shown: str) -> Principal:
-        text = shown[len(_BEARER) :].strip() if shown.lower().startswith(_BEARER) else ""
+        text = _bearer(shown)
         if type_of(text) == RUN_TOKEN:  # nor is it shown to anybody who might be asked about it
             raise self._challenges.unknown(f"a run token is shown in the header `{RUN_HEADER}`", shown=True)
         try:
@@ -255,6 +266,10 @@ def together(known: Sequence[Principal]) -> Principal:
 
 def _both(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
     return one & other if one and other else one | other
+
+
+def _bearer(shown: str) -> str:
+    return shown[len(_BEARER) :].strip() if shown.lower().startswith(_BEARER) else ""
 
 
 def _is_key(shown: str | None) -> bool:

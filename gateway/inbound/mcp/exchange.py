@@ -13,6 +13,7 @@ from gateway.inbound.mcp.asks import Asks
 from gateway.inbound.mcp.tokens import RunToken
 from gateway.model.answer import Shown
 from gateway.model.canonical import JsonObject
+from gateway.model.party import Behalf
 from gateway.model.principal import Principal
 from gateway.ports import Withdrawal
 
@@ -109,5 +110,7 @@ class Exchange:
     """The run token that came along, already verified."""
     shown: Shown | None = None
     """What the gate answered, once it has."""
+    behalf: Behalf | None = field(default=None, repr=False)
+    """For whom upstreams are called that ask; None for who came without an access token, or where none asks."""
     withdrawal: Withdrawal = field(default_factory=Withdrawal)
     """Said by the transport for a lost connection, by the relay for a cancel."""

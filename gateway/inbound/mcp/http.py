@@ -174,9 +174,9 @@ class Front:
             await self._legacy(message, visitor, scope, receive, send)
         elif is_request(message):
             wire = Reply(scope, receive, send, self._delivered, self._streaming)
-            exchange = Exchange(
-                message, visitor.principal, "http", wire, without_credentials(head.headers), None, visitor.token
-            )
+            headers = without_credentials(head.headers)
+            exchange = Exchange(message, visitor.principal, "http", wire, headers, None, visitor.token)
+            exchange.behalf = visitor.behalf
             wire.exchange = exchange
             if message["method"] == LISTEN and visitor is not ANYBODY:
                 with self._standing(scope, head, wire):
@@ -241,13 +241,16 @@ class Front:
         session = conversation.session
         if not is_request(message):
             with self._sessions.used(conversation):
-                self._notice(Exchange(message, principal, "http", session.line, headers, session, token))
+                told = Exchange(message, principal, "http", session.line, headers, session, token)
+                told.behalf = visitor.behalf
+                self._notice(told)
             await respond(send, 202, b"", conversation.headers)
             return
         track = conversation.track()
         wire = Carrier(scope, receive, send, self._delivered, self._streaming, conversation.headers)
         wire.track, track.wire = track, wire
         exchange = Exchange(message, principal, "http", track, headers, session, token)
+        exchange.behalf = visitor.behalf
         if not session.flights.board(exchange):
             conversation.settle(track)
             raise Turned(400, "a request with that id is still under way", request_id=id_of(message))

@@ -13,9 +13,15 @@ ENDPOINT = "/mcp"
 
 
 def doorkeeper_of(
-    told: AgentSettings, *, url: str, run_key: bytes | None, clock: Clock, said: Callable[[str], Awaitable[bool]]
+    told: AgentSettings,
+    *,
+    url: str,
+    run_key: bytes | None,
+    clock: Clock,
+    said: Callable[[str], Awaitable[bool]],
+    on_behalf: bool = False,
 ) -> Doorkeeper:
-    """Who comes in at that address; `said` is `Ledger.said`.
+    """Who comes in at that address; `said` is `Ledger.said`, `on_behalf` as in `Doorkeeper`.
 
     Raises: ValueError for a file of keys that cannot be used.
     """
@@ -27,6 +33,7 @@ def doorkeeper_of(
         oauth=None if told.oauth is None else _oauth(told.oauth, f"{url}{ENDPOINT}", clock),
         mtls=told.mtls,
         revoked=Revoked(said, clock.monotonic),
+        on_behalf=on_behalf,
     )
 
 

@@ -6,6 +6,7 @@ a method that stands in no table belongs to the one upstream that can own it, or
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gateway.inbound.mcp import results
@@ -143,7 +144,7 @@ class Relay:
         elif method == "notifications/progress" and session.asks.progress(params):
             pass
         elif method != "notifications/initialized" and session.version is not None:
-            self._offers.notify(_party(session, exchange.transport), method, params)
+            self._offers.notify(_party(session, exchange), method, params)
 
     def leaving(self, session: Session) -> None:
         """Nothing more is heard from there: what waits for a person is told how things stand."""
@@ -209,9 +210,9 @@ class Relay:
         if session is None or session.version is not None:
             raise Fault(INVALID_REQUEST, "this conversation is initialized already")
         session.capabilities, session.client = capabilities, info
-        party = _party(session, asking.exchange.transport)
+        party = _party(session, asking.exchange)
         self._offers.join(party)
-        await self._offers.reach(party)
+        await self._offers.reach(replace(party, behalf=asking.exchange.behalf))
         token = asking.exchange.token
         listener = LegacyListener(session, party, token.run if token is not None else None)
         self._listeners[party.key] = listener
@@ -338,5 +339,7 @@ def relay_of(
     return Relay(gate, offers, runs, seals, version=version, observe=observe, screen=screen)
 
 
-def _party(session: Session, transport: str) -> Party:
-    return Party(f"{transport}:{session.id}", session.capabilities, session.client)
+def _party(session: Session, exchange: Exchange) -> Party:
+    """Without the access token: this lasts for longer than a request."""
+    behalf = exchange.behalf and replace(exchange.behalf, token=None)
+    return Party(f"{exchange.transport}:{session.id}", session.capabilities, session.client, behalf=behalf)

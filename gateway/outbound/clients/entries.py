@@ -14,14 +14,13 @@ from gateway.outbound.clients.discreet import is_secret
 from gateway.outbound.clients.table import Client
 from gateway.outbound.clients.variables import CannotSay, Part, parts_of
 from gateway.outbound.clients.yaml_text import as_yaml
-from gateway.outbound.file_models import read_as
+from gateway.outbound.file_models import FilePart, read_as
 from gateway.outbound.references import MAX_FILE_BYTES
 from gateway.outbound.server_entries import (
     ADDRESSES,
     HTTP_TYPES,
     NOT_OBEYED,
     STDIO_TYPES,
-    FilePart,
     McpServerEntry,
     entry_problems,
 )

@@ -13,9 +13,9 @@ from gateway.model.event_parts import Who
 from gateway.model.flaws import Place as Where
 from gateway.model.flaws import parts
 from gateway.model.notice import SUBJECTS, Audience, Subject
+from gateway.outbound.file_models import FilePart
 from gateway.outbound.notices.services import INSTALL, Service, is_installed
 from gateway.outbound.notices.webhook import BadSecret, Webhook, key_of
-from gateway.outbound.server_entries import FilePart
 from gateway.outbound.yaml_files import Document, Problem
 from gateway.ports import Notifier
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gateway.model.party import Behalf
 from gateway.model.tool import Answer, NotSent, Silence
 from gateway.outbound.upstream.wire import Ask, Hear
 from gateway.ports import Caller
@@ -138,6 +139,11 @@ class Call:
         """It has answered."""
         if self.deadline is not None:
             self.deadline.release()
+
+
+def behalf_of(call: Call) -> Behalf | None:
+    """For whom it is made, to upstreams that ask."""
+    return call.caller.party.behalf if call.caller is not None else None
 
 
 class Way(Protocol):

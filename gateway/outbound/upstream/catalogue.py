@@ -19,7 +19,7 @@ from gateway.outbound.upstream.link import Hooks, Link
 from gateway.outbound.upstream.negotiate import Client
 from gateway.outbound.upstream.offering import Interned, Offering, Troubles
 from gateway.outbound.upstream.sight import UNSEEN, Sight
-from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, Patience, Spec, check
+from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, check
 from gateway.outbound.upstream.supervisor import Upstream
 from gateway.outbound.upstream.wire import Ask
 from gateway.ports import Caller, Dispatch, Listener
@@ -100,6 +100,9 @@ class Catalogue:
 
     async def _close(self) -> None:
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
+        for upstream in self._upstreams.values():
+            if isinstance(upstream.spec, HttpSpec) and upstream.spec.credential is not None:
+                await upstream.spec.credential.close()
 
     # --- the engine's port ------------------------------------------------------------------------------------------
 
@@ -284,6 +287,11 @@ class Catalogue:
             link.look("tools")
         return list(offering.listed("tools").items)
 
+    @property
+    def personal(self) -> bool:
+        """Whether any upstream is called on behalf of principals."""
+        return any(upstream.personal for upstream in self._upstreams.values())
+
     def health(self) -> Mapping[str, Mapping[str, Any]]:
         """How each upstream is, for people and for probes."""
         offering = self._now(None)
@@ -294,6 +302,7 @@ class Catalogue:
         return {
             "state": health.state,
             "reason": health.reason,
+            "personal": upstream.personal,
             "era": None if agreement is None else "modern" if agreement.modern else "legacy",
             "protocol_version": None if agreement is None else agreement.version,
             "server": None if agreement is None else dict(agreement.server),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from gateway.model.party import Behalf
 from gateway.model.tool import Answer
 from gateway.outbound.upstream.call import Call
 from gateway.outbound.upstream.calls import Calls
@@ -46,19 +47,23 @@ class Connection(Channel, Protocol):
         ...
 
 
-def connection_to(spec: Spec, client: Client, patience: Patience, calls: Calls, introduce: Introduce) -> Connection:
-    """The way to that upstream; nothing is started yet."""
+def connection_to(
+    spec: Spec, client: Client, patience: Patience, calls: Calls, introduce: Introduce, behalf: Behalf | None = None
+) -> Connection:
+    """The way to that upstream; nothing is started yet. `behalf` as in `Place`."""
     if isinstance(spec, StdioSpec):
         return StdioConnection(spec, client, patience, calls, introduce)
-    return _http(spec, client, patience, calls, introduce)
+    return _http(spec, client, patience, calls, introduce, behalf)
 
 
-def _http(spec: HttpSpec, client: Client, patience: Patience, calls: Calls, introduce: Introduce) -> Connection:
+def _http(
+    spec: HttpSpec, client: Client, patience: Patience, calls: Calls, introduce: Introduce, behalf: Behalf | None
+) -> Connection:
     # The SDK's header rules cost a second to import; most upstreams are stdio.
     from gateway.outbound.upstream.http import HttpConnection  # noqa: PLC0415
     from gateway.outbound.upstream.http_sse import EitherConnection, SseConnection  # noqa: PLC0415
 
     if spec.transport == "http":
-        return HttpConnection(spec, client, patience, calls, introduce)
+        return HttpConnection(spec, client, patience, calls, introduce, behalf)
     kind = SseConnection if spec.transport == "sse" else EitherConnection
-    return kind(spec, client, patience, calls, introduce)
+    return kind(spec, client, patience, calls, introduce, behalf)

@@ -8,14 +8,15 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
+from gateway.model.party import Behalf
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence
-from gateway.outbound.upstream.call import AFTER_CANCEL_S, HELD_UP, Call, carry
+from gateway.outbound.upstream.call import AFTER_CANCEL_S, HELD_UP, Call, behalf_of, carry
 from gateway.outbound.upstream.calls import Calls
 from gateway.outbound.upstream.exchange import EXCHANGE_FAILED, Came, Reader
 from gateway.outbound.upstream.headers import SESSION, headers_of, merged, unfit
 from gateway.outbound.upstream.http1 import HttpFailure, Unsendable
 from gateway.outbound.upstream.negotiate import MODERN, Agreement, Client, Introduce, Unreachable, negotiate
-from gateway.outbound.upstream.place import Place
+from gateway.outbound.upstream.place import Place, Unvouched
 from gateway.outbound.upstream.spec import HttpSpec, Patience, unsendable
 from gateway.outbound.upstream.sse import Events
 from gateway.outbound.upstream.streams import Streams
@@ -50,14 +51,20 @@ class HttpConnection:
     """The way to one server at an address."""
 
     def __init__(
-        self, spec: HttpSpec, client: Client, patience: Patience, calls: Calls, introduce: Introduce | None = None
+        self,
+        spec: HttpSpec,
+        client: Client,
+        patience: Patience,
+        calls: Calls,
+        introduce: Introduce | None = None,
+        behalf: Behalf | None = None,
     ) -> None:
-        """Nothing is sent yet. `introduce` as in `negotiate`."""
+        """Nothing is sent yet. `introduce` as in `negotiate`, `behalf` as in `Place`."""
         self._client = client
         self._patience = patience
         self._calls = calls
         self._introduce = introduce
-        self._place = Place(spec, client, patience)
+        self._place = Place(spec, client, patience, behalf)
         self._reader = Reader(calls)
         self._tasks: set[asyncio.Task[None]] = set()
         self._under_way: dict[int, asyncio.Task[None]] = {}
@@ -192,7 +199,8 @@ class HttpConnection:
                 return
             reason = f"cannot be reached: {error}"
             call.end(NotSent(f"the upstream {reason}"))
-            self._lose(reason)
+            if not isinstance(error, Unvouched):
+                self._lose(reason)
 
     async def _exchange(self, call: Call) -> bool:
         """Whether the call has its answer; if not, the server did not know our session."""
@@ -207,7 +215,8 @@ class HttpConnection:
             call.reached = True
 
         headers = headers_of(call.ask, self._place.headers, call.session)
-        with await self._place.send("POST", headers, body, on_reached=reached) as response:
+        behalf = behalf_of(call)
+        with await self._place.send("POST", headers, body, on_reached=reached, behalf=behalf) as response:
             if greeting:
                 self._session = response.headers.get(SESSION)
                 self._greeted = response.status

@@ -8,8 +8,9 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from gateway.model.party import Behalf
 from gateway.model.tool import Answer, NotSent, Silence
-from gateway.outbound.upstream.call import Call, carry
+from gateway.outbound.upstream.call import Call, behalf_of, carry
 from gateway.outbound.upstream.calls import Calls
 from gateway.outbound.upstream.duplex import Duplex
 from gateway.outbound.upstream.exchange import EVENT_STREAM, EXCHANGE_FAILED, refused
@@ -31,14 +32,20 @@ class SseConnection:
     """The way to one server of the older transport."""
 
     def __init__(
-        self, spec: HttpSpec, client: Client, patience: Patience, calls: Calls, introduce: Introduce | None = None
+        self,
+        spec: HttpSpec,
+        client: Client,
+        patience: Patience,
+        calls: Calls,
+        introduce: Introduce | None = None,
+        behalf: Behalf | None = None,
     ) -> None:
-        """Nothing is sent yet. `introduce` as in `negotiate`."""
+        """Nothing is sent yet. `introduce` as in `negotiate`, `behalf` as in `Place`."""
         self._client = client
         self._patience = patience
         self._calls = calls
         self._introduce = introduce
-        self._place = Place(spec, client, patience)
+        self._place = Place(spec, client, patience, behalf)
         self._duplex: Duplex | None = None
         self._path: str | None = None
         self._version: str | None = None
@@ -149,10 +156,12 @@ class SseConnection:
                 call.reached = True
 
         headers = headers_of(call.ask if call is not None else Ask("", {}, 0.0), self._place.headers, None)
+        behalf = behalf_of(call) if call is not None else None
         limit_s = call.ask.timeout_s if call is not None else self._patience.connect_s
         try:
             async with asyncio.timeout(limit_s):
-                with await self._place.send("POST", headers, body, path=path, on_reached=reached) as response:
+                sent = self._place.send("POST", headers, body, path=path, on_reached=reached, behalf=behalf)
+                with await sent as response:
                     if response.status >= _FAILED and call is not None:
                         call.end(refused(response.status, Malformed(None, "not read"), call.id))
         except (HttpFailure, TimeoutError) as error:
@@ -183,11 +192,17 @@ class EitherConnection:
     """The way to a server of whichever HTTP transport it turns out to have."""
 
     def __init__(
-        self, spec: HttpSpec, client: Client, patience: Patience, calls: Calls, introduce: Introduce | None = None
+        self,
+        spec: HttpSpec,
+        client: Client,
+        patience: Patience,
+        calls: Calls,
+        introduce: Introduce | None = None,
+        behalf: Behalf | None = None,
     ) -> None:
         """As `HttpConnection`."""
-        self._newer = HttpConnection(spec, client, patience, calls, introduce)
-        self._older = SseConnection(spec, client, patience, calls, introduce)
+        self._newer = HttpConnection(spec, client, patience, calls, introduce, behalf)
+        self._older = SseConnection(spec, client, patience, calls, introduce, behalf)
         self._now: HttpConnection | SseConnection = self._newer
 
     def expect_legacy(self) -> None:

@@ -120,7 +120,9 @@ class Link:
             asked=self._asked if hooks.asked is not None else None,
             vet=self._vet,
         )
-        self._connection = connection_to(spec, client, patience, self._calls, self._introduce)
+        self.behalf = behalf = party.behalf if party is not None else None
+        """For whom the last request was, to upstreams that ask."""
+        self._connection = connection_to(spec, client, patience, self._calls, self._introduce, behalf)
         if legacy:
             self._connection.expect_legacy()
         self._lists = Lists(
@@ -205,6 +207,8 @@ class Link:
 
     async def _once(self, agreement: Agreement, caller: Caller | None, ask: Ask) -> Answer:
         call, sight = self._calls.open(ask, caller), self._hooks.sight
+        if caller is not None:
+            self.behalf = caller.party.behalf or self.behalf
         if sight.observing is None:
             return await self._carried(call, agreement, {})
         with sight.observing(sending(call, agreement.version, self.name, self._address)) as observed:

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from gateway.model.limits import DEFAULT
+from gateway.outbound.credentials.credential import Credential
+from gateway.outbound.oidc.addresses import is_safe
 from gateway.outbound.upstream.naming import OURS
 
 
@@ -74,6 +76,13 @@ class HttpSpec:
     """Streamable HTTP; HTTP+SSE of 2024-11-05; or the first, and the second where that is refused."""
     ask_secrets: bool = False
     """As in `StdioSpec`."""
+    credential: Credential | None = field(default=None, repr=False, compare=False)
+    """Gives the token that every request carries; None where the headers say all."""
+
+    @property
+    def personal(self) -> bool:
+        """Whether no two principals may share a connection to it."""
+        return self.credential is not None and self.credential.personal
 
 
 Spec: TypeAlias = StdioSpec | HttpSpec
@@ -114,3 +123,7 @@ def _check_http(spec: HttpSpec) -> None:
         raise ValueError(f"the address of the upstream `{spec.name}` is not an http or https URL")
     if (bad := unsendable(spec.headers)) is not None:
         raise ValueError(f"the header `{bad}` of the upstream `{spec.name}` cannot be sent")
+    if spec.credential is not None and not is_safe(spec.url):
+        raise ValueError(
+            f"the upstream `{spec.name}` gets access tokens, so its address must be https://, or on this machine"
+        )

@@ -7,7 +7,7 @@ from gateway.model.canonical import canonical
 from gateway.model.party import Party
 from gateway.outbound.upstream.link import Health, Hooks, Link
 from gateway.outbound.upstream.negotiate import Client, relayed
-from gateway.outbound.upstream.spec import Patience, Spec, StdioSpec
+from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec, StdioSpec
 
 MAX_STDIO = 64
 """Links of parties to one stdio upstream: each is a process."""
@@ -23,6 +23,8 @@ too, and would crowd out the one that is at work.
 """
 
 _SWEEP_S = 30.0
+
+PERSONAL = "it is connected to on behalf of each principal who comes in with an access token"
 
 
 class Upstream:
@@ -45,12 +47,17 @@ class Upstream:
         self._closed = False
         self._newer_only = False
         """Whether it was asked for the older era and speaks only the newer."""
-        self.house = Link(spec, client, patience, hooks, waits=sole)
+        self.personal = isinstance(spec, HttpSpec) and spec.personal
+        """Whether nobody is connected to it but a principal, each over connections of their own."""
+        refusal = PERSONAL if self.personal else None
+        self.house = Link(spec, client, patience, hooks, waits=sole, refusal=refusal)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
 
     @property
     def health(self) -> Health:
-        """The house's; with `sole` that of the one link."""
+        """The house's; with `sole` that of the one link; where all are personal, of one that is well, if any is."""
+        if self.personal:
+            return next((link.health for link in self.links if link.health.state == "healthy"), self.house.health)
         return self.house.health
 
     @property
@@ -73,7 +80,7 @@ class Upstream:
         """The link that the party has now, up or down; None if it must be reached first, and perhaps waited for."""
         if self._sole and party is not None:
             self.house.meet(party)  # also where nobody waits for it now: the next server may be of the older era
-        if party is not None and self.house.health.agreement is None:
+        if party is not None and self.house.health.agreement is None and not self.personal:
             return self.house if self.house.tried else None
         link = self._link_of(party)
         # One that another request of the party has just had made is waited for by this one too.
@@ -84,15 +91,30 @@ class Upstream:
         agreement = self.house.health.agreement
         if party is None:
             return self.house
+        if self.personal:
+            return self.house if party.behalf is None else self._own_of(party)
         if agreement is None:
             return None
         if self._sole and not agreement.modern:
             return self.house
         if agreement.modern and (party.modern or self._newer_only):
             return self.house
-        link = self._links.get(_key(party))
+        link = self._links.get(self._key(party))
         if link is not None:
             self._touch(link)
+        return link
+
+    def _own_of(self, party: Party) -> Link | None:
+        """The party's own link. One that is down is none to whoever shows another access token: that may be why."""
+        link = self._links.get(self._key(party))
+        if link is None:
+            return None
+        shown = None if party.behalf is None else party.behalf.token
+        former = None if link.behalf is None else link.behalf.token
+        if link.health.state == "unhealthy" and shown is not None and shown != former:
+            self._end(self._key(party))
+            return None
+        self._touch(link)
         return link
 
     async def reach(self, party: Party | None, within_s: float) -> Link:
@@ -106,7 +128,8 @@ class Upstream:
             self.house.meet(party)
         await _until_settled(self.house, until)
         link = self._link_of(party)
-        if link is None and party is not None and self.house.health.agreement is not None and not self._closed:
+        known = self.personal or self.house.health.agreement is not None
+        if link is None and party is not None and known and not self._closed:
             link = self._make(party)
         if link is None:
             return self.house
@@ -157,10 +180,18 @@ class Upstream:
         if len(self._links) >= self._limit and not self._make_room():
             words = f"all {self._limit} connections to it are in use"
             return Link(self.spec, self._client, self._patience, self._hooks, party=party, refusal=words)
-        link = Link(self.spec, self._client, self._patience, self._hooks, party=party, legacy=True)
-        self._links[_key(party)] = link
+        legacy = not (self.personal and party.modern)  # of the others the house knows that they are
+        link = Link(self.spec, self._client, self._patience, self._hooks, party=party, legacy=legacy)
+        self._links[self._key(party)] = link
         self._touch(link)
         return link
+
+    def _key(self, party: Party) -> tuple[str, bytes]:
+        # What a server of the older era was told of its client holds for the connection: another word, another
+        # connection. And no two principals are ever met over one that carries a token in the name of one.
+        behalf = party.behalf if self.personal else None
+        whose = [] if behalf is None else [behalf.tenant, behalf.principal]
+        return party.key, canonical([relayed(party.capabilities), *whose])
 
     def _make_room(self) -> bool:
         """Whether one that is idle was closed: the least recently used, of a party that has joined somewhat later."""
@@ -197,11 +228,6 @@ class Upstream:
             for key, link in list(self._links.items()):
                 if link.idle and self._used[link] < before and key[0] not in self._joined:
                     self._end(key)
-
-
-def _key(party: Party) -> tuple[str, bytes]:
-    # What a server of the older era was told of its client holds for the connection: another word, another connection.
-    return party.key, canonical(relayed(party.capabilities))
 
 
 async def _until_settled(link: Link, until: float) -> None:

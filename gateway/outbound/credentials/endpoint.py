@@ -1,0 +1,104 @@
+"""(client, grant) -> access token. One question to a token endpoint [RFC 6749, 3.2; RFC 8693, 2; RFC 8707]."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import quote_plus
+
+from pydantic import SecretStr
+
+from gateway.outbound.credentials.credential import NoToken
+from gateway.outbound.oidc.asking import Unreachable, ask
+
+MAX_CHARS = 16 * 1024
+"""Of a token. What is longer fits into no header."""
+
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a kind of token
+_JWT = "urn:ietf:params:oauth:token-type:jwt"
+_ISSUED = frozenset({ACCESS_TOKEN, _JWT})
+
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"""[RFC 6750, 2.1]."""
+
+_ERRORS = frozenset({
+    "access_denied",
+    "invalid_client",
+    "invalid_grant",
+    "invalid_request",
+    "invalid_scope",
+    "invalid_target",
+    "server_error",
+    "temporarily_unavailable",
+    "unauthorized_client",
+    "unsupported_grant_type",
+})  # fmt: skip
+"""What is told of a refusal. All else that a provider says might hold what we sent it."""
+
+_REFUSED = frozenset({400, 401, 403})
+_OK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """Who we are at an authorization server, and which tokens we ask it for."""
+
+    token_url: str
+    client_id: str
+    client_secret: SecretStr
+    scope: str | None = None
+    audience: str | None = None
+    resource: str | None = None
+    client_auth: Literal["basic", "post"] = "basic"
+    """Whether the secret goes in a header, or in the form: where the provider takes it in no header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A token."""
+
+    token: str = field(repr=False)
+    lasts_s: float | None
+    """None where the provider does not say."""
+
+
+async def granted(client: OAuthClient, grant: Mapping[str, str]) -> Granted:
+    """What the provider gives for that grant: the form without who we are and what for.
+
+    Raises: NoToken.
+    """
+    what_for = {"scope": client.scope, "audience": client.audience, "resource": client.resource}
+    form = {**grant, **{name: value for name, value in what_for.items() if value is not None}}
+    auth: tuple[str, str] | None = None
+    secret = client.client_secret.get_secret_value()
+    if client.client_auth == "basic":
+        auth = quote_plus(client.client_id), quote_plus(secret)  # as a form has them [RFC 6749, 2.3.1]
+    else:
+        form |= {"client_id": client.client_id, "client_secret": secret}
+    try:
+        status, said = await ask("POST", client.token_url, form, auth)
+    except Unreachable as error:
+        raise NoToken(f"there is no access token for it: {error}") from None
+    if status != _OK:
+        raise _refusal(status, said)
+    return _token_of(said, exchanged="subject_token" in grant)
+
+
+def _refusal(status: int, said: Mapping[str, Any]) -> NoToken:
+    code = said.get("error")
+    why = f"`{code}`" if isinstance(code, str) and code in _ERRORS else f"status {status}"
+    return NoToken(f"there is no access token for it: the provider refuses one ({why})", refused=status in _REFUSED)
+
+
+def _token_of(said: Mapping[str, Any], *, exchanged: bool) -> Granted:
+    token, kind, lasts = said.get("access_token"), said.get("token_type"), said.get("expires_in")
+    if not isinstance(token, str) or len(token) > MAX_CHARS or not _TOKEN.fullmatch(token):
+        raise NoToken("there is no access token for it: the provider's answer holds none", refused=True)
+    if kind is not None and (not isinstance(kind, str) or kind.lower() != "bearer"):
+        raise NoToken("there is no access token for it: what the provider gives is no bearer token", refused=True)
+    if exchanged and said.get("issued_token_type", ACCESS_TOKEN) not in _ISSUED:
+        raise NoToken("there is no access token for it: the provider gives a token of another kind", refused=True)
+    if isinstance(lasts, str) and lasts.isdecimal():
+        lasts = int(lasts[:12])
+    said_s = float(lasts) if isinstance(lasts, int | float) and not isinstance(lasts, bool) else None
+    return Granted(token, None if said_s is None else max(0.0, said_s))
