@@ -3,24 +3,29 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 import pytest
-from aiohttp import web
 from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
-from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as otlp
 
 from tests.cli.agents import LIMIT_S, counterfoil, post, run
+from tests.otlp import receiver
+from tests.telemetry.received import Metric
 
 pytestmark = pytest.mark.anyio
 
 API = "/console/api/v1"
+MEASURED = {
+    "counterfoil.approvals": 2,
+    "counterfoil.approval.wait.duration": 2,
+    "counterfoil.approval.first_look.duration": 2,
+    "counterfoil.approval.active.duration": 1,
+}
+"""How often, of two approvals; only the program said how long it had looked."""
 ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -58,10 +63,9 @@ async def test_people_decide_by_the_api_and_from_their_assistants(effects_server
     agent = {"Counterfoil-Run": (await run("run", "open", "--config", str(config), "--workflow", "w"))[0].strip()}
     log = tmp_path / "effects.log"
 
-    figures: dict[str, Any] = {}
     async with (
-        metrics_taken(figures) as endpoint,
-        counterfoil("serve", "--config", str(config), OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=endpoint) as gateway,
+        receiver() as figures,
+        counterfoil("serve", "--config", str(config), **figures.env) as gateway,
     ):
         url = await gateway.hear(r"listening at (http://\S+)/mcp")
 
@@ -90,38 +94,12 @@ async def test_people_decide_by_the_api_and_from_their_assistants(effects_server
                     await gateway.process.wait()
     assert [json.loads(line)["amount"] for line in log.read_text().splitlines()] == [1, 2]
     assert not [line for line in gateway.said if "Traceback" in line], "\n".join(gateway.said)
-    assert {name: count(figure) for name, figure in figures.items()} == {
-        "counterfoil.approvals": 2,
-        "counterfoil.approval.wait.duration": 2,
-        "counterfoil.approval.first_look.duration": 2,
-        "counterfoil.approval.active.duration": 1,
-    }
+    assert {name: count(figures.metric(name)) for name in MEASURED} == MEASURED
 
 
-@asynccontextmanager
-async def metrics_taken(figures: dict[str, Any]) -> AsyncIterator[str]:
-    """The address of a receiver of OTLP metrics; the last of each is kept, by its name."""
-
-    async def take(request: web.Request) -> web.Response:
-        told = otlp.ExportMetricsServiceRequest.FromString(await request.read())
-        scopes = [scope for resource in told.resource_metrics for scope in resource.scope_metrics]
-        figures.update({metric.name: metric for scope in scopes for metric in scope.metrics})
-        return web.Response(content_type="application/x-protobuf")
-
-    receiver = web.Application()
-    receiver.router.add_post("/v1/metrics", take)
-    runner = web.AppRunner(receiver)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1/metrics"
-    await runner.cleanup()
-
-
-def count(figure: Any) -> int:
+def count(figure: Metric) -> int:
     """How often it was measured."""
-    if figure.HasField("sum"):
-        return sum(int(point.as_int) for point in figure.sum.data_points)
-    return sum(int(point.count) for point in figure.histogram.data_points)
+    return sum(int(point.value) if figure.instrument == "counter" else point.count for point in figure.points)
 
 
 async def by_the_api(program: httpx2.AsyncClient, _: httpx2.AsyncClient, asked: str) -> None:
