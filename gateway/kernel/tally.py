@@ -24,6 +24,7 @@ from gateway.model.events import (
     EvidenceRecorded,
     Held,
     IntentRecorded,
+    OutcomeDelivered,
     PhaseMoved,
     ReceiptRecorded,
     Replayed,
@@ -103,6 +104,14 @@ class Weighed:
         self.counted += tokens or 0
         self.uncounted += tokens is None
 
+    def shorten(self, size_bytes: int, tokens: int | None, told_bytes: int) -> None:
+        """One that was added went out in so many bytes; how many tokens those are, nobody counted."""
+        self.size_bytes -= size_bytes - told_bytes
+        self.estimated -= measured(size_bytes) - measured(told_bytes)
+        if tokens is not None:
+            self.counted -= tokens
+            self.uncounted += 1
+
     def take(self, other: "Weighed") -> None:
         """All of the other is in this one as well."""
         self.times += other.times
@@ -148,6 +157,10 @@ class Given:
     """How often in that time."""
     again: int = 0
     """Of these, all but the very first."""
+    spared: int = 0
+    """Bytes that policy kept back, in that time."""
+    spared_again: int = 0
+    """Of these, those of all but the very first."""
 
 
 @dataclass(slots=True)
@@ -164,6 +177,12 @@ class _Sent:
     off: bool = False
     """Whether that was taken off again."""
     result: Digest | None = None
+    gave: int = 0
+    """How often its result went to the client, in the time that is asked about."""
+    gave_again: int = 0
+    """Of these, how often that was the same again."""
+    told: int | None = None
+    """In how many bytes, where policy bounds that."""
 
 
 @dataclass(slots=True)
@@ -216,6 +235,8 @@ class Tally:
                 self._phase = event.target
             case ReceiptRecorded():
                 self._received(record.seq, event, loads or {}, inside=inside)
+            case OutcomeDelivered():
+                self._delivered(event)
             case AttemptUnsent() | AttemptRefuted():
                 self._undone(event)
             case EvidenceRecorded() if inside:
@@ -293,7 +314,7 @@ class Tally:
             self._at(place).replays += 1
         sent = self._sent.get(event.attempt)
         if sent is not None and sent.result is not None:
-            self._give(sent.result, inside=inside)
+            self._give(sent, sent.result, inside=inside)
         elif inside:
             self._before(event.tool).unweighed += 1  # it is another run's, or its answer is not recorded
 
@@ -320,21 +341,44 @@ class Tally:
         if event.result is not None and not sent.own:
             self.given.setdefault(event.result, Given(seq, sent.place.tool, event.size_bytes, tokens))
             if not event.late:
-                self._give(event.result, inside=inside)
+                self._give(sent, event.result, inside=inside)
 
-    def _give(self, result: Digest, *, inside: bool) -> None:
+    def _give(self, sent: _Sent, result: Digest, *, inside: bool) -> None:
         given = self.given.get(result)
         if given is None:
             return
         given.ever += 1
         if not inside:
             return
-        composed = self._before(given.tool)
+        composed, again = self._before(given.tool), given.ever > 1
         composed.results.add(given.size_bytes, given.tokens)
         given.times += 1
-        if given.ever > 1:
+        sent.gave += 1
+        if again:
             given.again += 1
+            sent.gave_again += 1
             composed.again.add(given.size_bytes, given.tokens)
+        if sent.told is not None:
+            self._shorten(given, sent.told, 1, int(again))
+
+    def _delivered(self, event: OutcomeDelivered) -> None:
+        """The result went out in fewer bytes than it has, each time that it did."""
+        sent = self._sent.get(event.attempt)
+        given = self.given.get(sent.result) if sent is not None and sent.result is not None else None
+        if sent is None or given is None or event.told_bytes is None or sent.told is not None:
+            return
+        sent.told = event.told_bytes
+        self._shorten(given, sent.told, sent.gave, sent.gave_again)
+
+    def _shorten(self, given: Given, told: int, times: int, again: int) -> None:
+        composed, spared = self._before(given.tool), given.size_bytes - told
+        if not spared:
+            return
+        for weighed, count in ((composed.results, times), (composed.again, again)):
+            for _ in range(count):
+                weighed.shorten(given.size_bytes, given.tokens, told)
+        given.spared += times * spared
+        given.spared_again += again * spared
 
     def _undone(self, event: AttemptUnsent | AttemptRefuted) -> None:
         sent = self._sent.get(event.attempt)
