@@ -75,7 +75,10 @@ def referred(
     told = dict(payload)
     told["content"] = [{"type": "text", "text": mark}, link(earlier, "the same result", of)]
     structured = None
-    if "structuredContent" in told:
+    if "structuredContent" in told and fits is None:
+        structured = "left_out"
+        del told["structuredContent"]
+    elif "structuredContent" in told:
         structured = _structured(told, clipper, 0, fits)
     label: dict[str, Any] = {"attempt": earlier.attempt, "step": step, "tool": tool, "digest": cited}
     label |= {"artifact": str(earlier), "of": of, "bytes": (length := size(told))}

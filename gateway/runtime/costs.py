@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from gateway.kernel.reduce import CorruptLedger
-from gateway.kernel.tally import Composed, Given, Load, Sums, Tally, Weighed
+from gateway.kernel.tally import Sums, Tally
+from gateway.kernel.weights import Composed, Given, Load, Weighed
 from gateway.model.canonical import Digest
 from gateway.model.costs import (
     GROUPINGS,
