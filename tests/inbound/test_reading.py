@@ -78,11 +78,9 @@ async def test_that_it_can_be_read_is_said_where_policy_bounds_results_and_nowhe
     it = asked_with()
     it.gate.artifacts.offered = offered
     listed = await ask(it, era, "resources/templates/list")
-    if era == "modern":
-        said = (await it.modern("server/discover"))["result"]["capabilities"]
-    else:
-        said = (await it.session()).opened["result"]["capabilities"]
-    assert ("resources" in said) is offered
+    opened = await it.modern("server/discover") if era == "modern" else (await it.session()).opened
+    assert ("resources" in opened["result"]["capabilities"]) is offered
+    assert ("gateway://artifact/" in opened["result"]["instructions"]) is offered
     if offered:
         assert [one["uriTemplate"] for one in listed["result"]["resourceTemplates"]] == [TEMPLATE]
         assert (await ask(it, era, "resources/list"))["result"]["resources"] == []

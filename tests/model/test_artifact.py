@@ -16,7 +16,7 @@ from gateway.model.artifact import PREFIX, Artifact, BadAddress, artifact_of
     ),
 )
 def test_an_address_says_what_it_was_made_of(attempt: str, at: list[str], place: dict[str, int]) -> None:
-    made = Artifact(attempt, tuple(at), **place)  # type: ignore[arg-type]
+    made = Artifact(attempt, tuple(at), **place)
     assert artifact_of(str(made)) == made
 
 

@@ -78,9 +78,8 @@ async def read_all(it: House, address: str) -> bytes:
 
 async def test_what_keeps_the_bound_is_told_as_it_came_and_so_is_all_where_policy_says_none() -> None:
     small = result("x" * (MOST - 100), structuredContent={"n": 1.0}, _meta={"of/theirs": None})
-    for fields in ({}, {"result": {}}):
-        async with bounding(**fields) as it:
-            answers = [small] if not fields else [small, result()]
+    for rule, answers in (({"max_bytes": MOST}, [small]), ({}, [small, result()])):
+        async with bounding(result=rule) as it:
             it.upstreams.will("read", *answers)
             for answer in answers:
                 shown = await it.call("read")
@@ -192,6 +191,7 @@ async def test_what_a_program_reads_keeps_its_schema_and_is_never_cut_without_a_
         if schema is not None and becomes == "shortened":
             assert not violations(schema, told)
         if becomes == "shortened":
+            assert told is not None
             assert "are left out here" in told["content"]
             assert size(shown) <= MOST
             assert await read_all(it, label["artifact"] + "/structuredContent/content") == TEXT.encode()

@@ -54,6 +54,10 @@ the call unchanged; `gateway__approval` says where it stands. `in_flight`: the c
 `gateway__status` says where this task stands and what may be done next; `gateway__plan` and `gateway__note` record \
 what you mean to do and what you believe, and grant nothing."""
 
+LEFT_OUT = """\
+Long results are told in part. Where one says that something is left out, `resources/read` of the `gateway://artifact/` \
+address that it names has it, in ranges; it costs no call."""
+
 Answers = Callable[[Asking], Awaitable[dict[str, Any]]]
 Screened = Callable[[Listed, str | None], Listed]
 """The tools as agents of a workflow may see them; of the default one for None."""
@@ -252,7 +256,8 @@ class Relay:
         return {**ours, **self._offers.capabilities(party), "tools": {"listChanged": True}}
 
     def _instructions(self, party: Party) -> str:
-        parts = (INSTRUCTIONS, self._offers.instructions(party))
+        more = LEFT_OUT if self._reading.offered else ""
+        parts = (INSTRUCTIONS, more, self._offers.instructions(party))
         return "\n\n".join(part for part in parts if part)
 
     # --- what is ours -------------------------------------------------------------------------------------------------
