@@ -55,8 +55,8 @@ the call unchanged; `gateway__approval` says where it stands. `in_flight`: the c
 what you mean to do and what you believe, and grant nothing."""
 
 LEFT_OUT = """\
-Long results are told in part. Where one says that something is left out, `resources/read` of the `gateway://artifact/` \
-address that it names has it, in ranges; it costs no call."""
+Long results are told in part. Where one says that something is left out, `resources/read` of the \
+`gateway://artifact/` address that it names has it, in ranges; it costs no call."""
 
 Answers = Callable[[Asking], Awaitable[dict[str, Any]]]
 Screened = Callable[[Listed, str | None], Listed]
