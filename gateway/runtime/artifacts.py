@@ -16,7 +16,7 @@ from gateway.model.canonical import canonical
 from gateway.model.principal import Principal
 from gateway.ports import NoSuchRun
 from gateway.runtime.book import Book
-from gateway.runtime.clipping import back
+from gateway.runtime.clipping import back, is_base64
 from gateway.runtime.showing import Showing
 
 READ_BYTES = 65_536
@@ -86,7 +86,7 @@ def _spelled(at: tuple[str, ...], value: Any, holder: Any) -> tuple[bytes, str, 
     mime = told if isinstance(told, str) else None
     if not isinstance(value, str):
         return canonical(value), "application/json", False
-    if at[0] == "content" and at[-1] in {"data", "blob"}:
+    if is_base64(holder, at[-1]):
         try:
             return base64.b64decode(value, validate=True), mime or "application/octet-stream", True
         except binascii.Error:

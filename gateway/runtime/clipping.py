@@ -145,11 +145,25 @@ class Clipper:
         share = max(shared(sizes, room - (size(value) - sum(sizes))), LEAST)
         return self._shorter(value, share, ("structuredContent",))
 
+    def _instead(self, value: str, share: int, at: tuple[str | int, ...]) -> str:
+        """What says that all of it is left out: half of what is base64 is nothing."""
+        if size(value) <= share:
+            return value
+        part = self._whole.part(*at)
+        self.left_out.append({"at": part.pointer, "from": 0, "to": len(value), "of": len(value)})
+        said = f"{len(value)} bytes of base64 are left out here. They are recorded as part of {self._cited}"
+        return f"[counterfoil: {said}; read them at {part}]"
+
     def _shorter(self, value: Any, share: int, at: tuple[str | int, ...]) -> Any:
         if isinstance(value, str):
             return value if size(value) <= share else self.text(value, share, *at)
         if isinstance(value, dict):
-            return {key: self._shorter(one, share, (*at, key)) for key, one in value.items()}
+            return {
+                key: self._instead(one, share, (*at, key))
+                if is_base64(value, key)
+                else self._shorter(one, share, (*at, key))
+                for key, one in value.items()
+            }
         if isinstance(value, list):
             return [self._shorter(one, share, (*at, place)) for place, one in enumerate(value)]
         return value
@@ -158,6 +172,12 @@ class Clipper:
 def _is_text(block: Any) -> bool:
     inner = block.get("resource") if isinstance(block, dict) else None
     return isinstance(block, dict) and isinstance((inner if isinstance(inner, dict) else block).get("text"), str)
+
+
+def is_base64(holder: Any, key: str) -> bool:
+    """Whether that member stands for bytes, as in MCP's blocks: `data` or `blob`, beside the type of them."""
+    told = isinstance(holder, dict) and isinstance(holder.get("mimeType"), str)
+    return told and key in {"data", "blob"} and isinstance(holder[key], str)
 
 
 def link(part: Artifact, name: str, of: int | None = None, mime: str = "application/json") -> dict[str, Any]:

@@ -100,6 +100,19 @@ async def test_a_picture_is_told_whole_or_not_at_all_and_can_be_read() -> None:
             assert (piece.body, piece.mime, piece.binary) == (bytes(range(256)) * 2, mime, True)
 
 
+async def test_half_of_a_picture_is_in_no_structure_either() -> None:
+    pictures = {"content": [{"type": "image", "data": BLOB, "mimeType": "image/png"}], "about": "x"}
+    for schema in ({"type": "object"}, None):
+        async with bounding(schema) as it:
+            it.upstreams.will("read", ToolResult({"content": [], "structuredContent": pictures}))
+            shown = await it.call("read")
+            assert shown.result is not None
+            told = shown.result["structuredContent"]["content"][0]["data"]
+            assert told.startswith(f"[counterfoil: {len(BLOB)} bytes of base64 are left out here.")
+            piece = await read(it, told.removesuffix("]").rpartition(" ")[2] + "?bytes=4")
+            assert (piece.body, piece.binary) == (bytes(range(4)), True)
+
+
 async def test_of_too_many_blocks_the_ones_between_are_left_out() -> None:
     async with bounding() as it:
         blocks = [{"type": "text", "text": f"row {number}"} for number in range(5_000)]
