@@ -57,7 +57,7 @@ def bounded_error(error: Mapping[str, Any], most: int, whole: Artifact, cited: D
     data = error.get("data")
     kept = data if isinstance(data, Mapping) and size(data) <= most // 2 else {}
     if "data" in error and not kept:
-        clipper.left_out.append({"at": "/data", "from": 0, "to": size(data), "of": size(data)})
+        clipper.left_out.append({"at": "/data"})
     label = {"bounded": _label(told | {"data": kept}, of, whole, cited, clipper, None)}
     ours = kept.get(RECORD_KEY)
     told["data"] = {**kept, RECORD_KEY: {**(ours if isinstance(ours, Mapping) else {}), **label}}

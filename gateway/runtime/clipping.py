@@ -41,7 +41,7 @@ class Clipper:
         self._whole = whole
         self._cited = cited
         self.left_out: list[dict[str, Any]] = []
-        """A `from` and a `to` in `of` bytes, each `at` a JSON pointer."""
+        """Each `at` a JSON pointer: a `from` and a `to` in `of` bytes, or all that is there."""
         self.links: list[dict[str, Any]] = []
         """To what was left out of `content`."""
 
@@ -119,7 +119,7 @@ class Clipper:
             return block
         what = f"{kind[:32]}, {mime[:64]}" if isinstance(mime, str) else kind[:32]
         said = f"a block ({what}) of {of} bytes is left out here. It is recorded as part of {self._cited}"
-        self.left_out.append({"at": part.pointer, "from": 0, "to": of, "of": of})
+        self.left_out.append({"at": part.pointer})
         self.links.append(link(part, what, mime=mime if isinstance(mime, str) else "application/json"))
         return {"type": "text", "text": f"[counterfoil: {said}; read it at {part}]"}
 
@@ -150,7 +150,7 @@ class Clipper:
         if size(value) <= share:
             return value
         part = self._whole.part(*at)
-        self.left_out.append({"at": part.pointer, "from": 0, "to": len(value), "of": len(value)})
+        self.left_out.append({"at": part.pointer})
         said = f"{len(value)} bytes of base64 are left out here. They are recorded as part of {self._cited}"
         return f"[counterfoil: {said}; read them at {part}]"
 
