@@ -108,7 +108,7 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
         case ReceiptRecorded():
             return _received(run, record, event)
         case OutcomeDelivered():
-            return _move(run, record, event.attempt, delivered=True)
+            return _delivered(_move(run, record, event.attempt, delivered=True), event)
         case RunOpened():
             return _opened(run, record, event)
         case Denied():
@@ -253,6 +253,7 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
         duration_s=event.duration_s,
         source=event.source,
         says=event.reason or "",
+        repeats=event.repeats,
     )
     if attempt.state in _FREED and attempt.intent.effect is not Effect.READ:
         # It happened after all, and nobody knows when: what was looked at before its answer is stale.
@@ -266,6 +267,14 @@ def _received(run: Run, record: Record, event: ReceiptRecorded) -> Run:
         run = run._replace(unmade=unmade(run, attempt, -1))
     taken = steps.answered(run.steps, attempt.intent, event, record.seq)
     return run if taken is run.steps else run._replace(steps=taken)
+
+
+def _delivered(run: Run, event: OutcomeDelivered) -> Run:
+    """The client has the result, where it was one that may be told by reference from now on."""
+    attempt = run.attempts[event.attempt]
+    if event.told_bytes is None or attempt.result is None or attempt.is_error or attempt.result in run.given:
+        return run
+    return run._replace(given=run.given.insert(attempt.result, attempt.id))
 
 
 def _acts(run: Run, record: Record, attempt_id: str, until: datetime) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from gateway.kernel.globs import names
 from gateway.model.canonical import digest
 from gateway.model.events import Effect
-from gateway.model.policy import Pin, Policy, ToolRule
+from gateway.model.policy import Pin, Policy, ResultRule, ToolRule
 from gateway.model.tool import Tool
 
 _DESTRUCTIVE_WORDS = frozenset(
@@ -66,6 +66,17 @@ def registered(tool: Tool, policy: Policy) -> Registered:
 def rule_of(name: str, policy: Policy) -> ToolRule:
     """What the registry says of the tool of that name; the first matching entry counts."""
     return _entry(name, policy)[1]
+
+
+def told_by(rule: ToolRule, policy: Policy) -> ResultRule:
+    """How much reaches the agent of what a tool under that entry answers."""
+    return policy.result if rule.result is None else rule.result
+
+
+def bounds(policy: Policy) -> bool:
+    """Whether an agent under this policy may get less of an answer than all of it."""
+    said = (policy.result, *(told_by(rule, policy) for rule in policy.tools.values()))
+    return any(one.max_bytes is not None or one.repeat == "reference" for one in said)
 
 
 def _entry(name: str, policy: Policy) -> tuple[str | None, ToolRule]:

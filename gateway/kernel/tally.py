@@ -5,11 +5,12 @@ known never to have happened, whenever that is found out; all else belongs to th
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import NamedTuple
 
 from gateway.kernel.charges import measured
+from gateway.kernel.weights import Composed, Given, Load
 from gateway.model.canonical import Digest
 from gateway.model.events import (
     ApprovalDecided,
@@ -24,6 +25,7 @@ from gateway.model.events import (
     EvidenceRecorded,
     Held,
     IntentRecorded,
+    OutcomeDelivered,
     PhaseMoved,
     ReceiptRecorded,
     Replayed,
@@ -77,79 +79,6 @@ class Place(NamedTuple):
     tool: str
 
 
-class Load(NamedTuple):
-    """How long a payload is."""
-
-    size_bytes: int
-    tokens: int | None
-    """By a tokenizer, where one was asked."""
-
-
-@dataclass(slots=True)
-class Weighed:
-    """What went to clients, while it grows."""
-
-    times: int = 0
-    size_bytes: int = 0
-    estimated: int = 0
-    counted: int = 0
-    uncounted: int = 0
-
-    def add(self, size_bytes: int, tokens: int | None) -> None:
-        """One more, so long; `tokens` as they were counted."""
-        self.times += 1
-        self.size_bytes += size_bytes
-        self.estimated += measured(size_bytes)
-        self.counted += tokens or 0
-        self.uncounted += tokens is None
-
-    def take(self, other: "Weighed") -> None:
-        """All of the other is in this one as well."""
-        self.times += other.times
-        self.size_bytes += other.size_bytes
-        self.estimated += other.estimated
-        self.counted += other.counted
-        self.uncounted += other.uncounted
-
-
-@dataclass(slots=True)
-class Composed:
-    """What one tool put before a model, while it grows."""
-
-    results: Weighed = field(default_factory=Weighed)
-    again: Weighed = field(default_factory=Weighed)
-    definitions: Weighed = field(default_factory=Weighed)
-    refusals: int = 0
-    unweighed: int = 0
-
-    def take(self, other: "Composed") -> None:
-        """All of the other is in this one as well."""
-        for mine, theirs in (
-            (self.results, other.results),
-            (self.again, other.again),
-            (self.definitions, other.definitions),
-        ):
-            mine.take(theirs)
-        self.refusals += other.refusals
-        self.unweighed += other.unweighed
-
-
-@dataclass(slots=True)
-class Given:
-    """One result, as often as its run got it."""
-
-    step: int
-    tool: str
-    size_bytes: int
-    tokens: int | None
-    ever: int = 0
-    """How often, whether or not in the time that is asked about."""
-    times: int = 0
-    """How often in that time."""
-    again: int = 0
-    """Of these, all but the very first."""
-
-
 @dataclass(slots=True)
 class _Sent:
     """What is remembered of an attempt."""
@@ -164,6 +93,12 @@ class _Sent:
     off: bool = False
     """Whether that was taken off again."""
     result: Digest | None = None
+    gave: int = 0
+    """How often its result went to the client, in the time that is asked about."""
+    gave_again: int = 0
+    """Of these, how often that was the same again."""
+    told: int | None = None
+    """In how many bytes, where policy bounds that."""
 
 
 @dataclass(slots=True)
@@ -216,6 +151,8 @@ class Tally:
                 self._phase = event.target
             case ReceiptRecorded():
                 self._received(record.seq, event, loads or {}, inside=inside)
+            case OutcomeDelivered():
+                self._delivered(event)
             case AttemptUnsent() | AttemptRefuted():
                 self._undone(event)
             case EvidenceRecorded() if inside:
@@ -293,7 +230,7 @@ class Tally:
             self._at(place).replays += 1
         sent = self._sent.get(event.attempt)
         if sent is not None and sent.result is not None:
-            self._give(sent.result, inside=inside)
+            self._give(sent, sent.result, inside=inside)
         elif inside:
             self._before(event.tool).unweighed += 1  # it is another run's, or its answer is not recorded
 
@@ -320,21 +257,44 @@ class Tally:
         if event.result is not None and not sent.own:
             self.given.setdefault(event.result, Given(seq, sent.place.tool, event.size_bytes, tokens))
             if not event.late:
-                self._give(event.result, inside=inside)
+                self._give(sent, event.result, inside=inside)
 
-    def _give(self, result: Digest, *, inside: bool) -> None:
+    def _give(self, sent: _Sent, result: Digest, *, inside: bool) -> None:
         given = self.given.get(result)
         if given is None:
             return
         given.ever += 1
         if not inside:
             return
-        composed = self._before(given.tool)
+        composed, again = self._before(given.tool), given.ever > 1
         composed.results.add(given.size_bytes, given.tokens)
         given.times += 1
-        if given.ever > 1:
+        sent.gave += 1
+        if again:
             given.again += 1
+            sent.gave_again += 1
             composed.again.add(given.size_bytes, given.tokens)
+        if sent.told is not None:
+            self._shorten(given, sent.told, 1, int(again))
+
+    def _delivered(self, event: OutcomeDelivered) -> None:
+        """The result went out in fewer bytes than it has, each time that it did."""
+        sent = self._sent.get(event.attempt)
+        given = self.given.get(sent.result) if sent is not None and sent.result is not None else None
+        if sent is None or given is None or event.told_bytes is None or sent.told is not None:
+            return
+        sent.told = event.told_bytes
+        self._shorten(given, sent.told, sent.gave, sent.gave_again)
+
+    def _shorten(self, given: Given, told: int, times: int, again: int) -> None:
+        composed, spared = self._before(given.tool), given.size_bytes - told
+        if not spared:
+            return
+        for weighed, count in ((composed.results, times), (composed.again, again)):
+            for _ in range(count):
+                weighed.shorten(given.size_bytes, given.tokens, told)
+        given.spared += times * spared
+        given.spared_again += again * spared
 
     def _undone(self, event: AttemptUnsent | AttemptRefuted) -> None:
         sent = self._sent.get(event.attempt)

@@ -53,16 +53,28 @@ def observe(
     now: datetime,
     failure: str | None,
     alike: Digest | None,
+    refers: bool = False,
 ) -> Sequence[Event]:
     """What the answer makes of the attempt, and of the phase. Empty if the attempt can take no such answer any more.
 
     `failure` is the kind of an error, by `failure_of`; `alike` is what equal steps have in common, by `step_alike`.
+    With `refers`, a result that the client has is told by reference.
     """
     match answer:
         case ToolResult(result):
             is_error = result.get("isError") is True
             valid = None if is_error else _valid(output_schema, result)
-            receipt = _receipt(attempt, cited, duration_s, is_error=is_error, valid=valid, failure=failure, alike=alike)
+            repeats = _repeated(run, cited) if refers and not is_error else None
+            receipt = _receipt(
+                attempt,
+                cited,
+                duration_s,
+                is_error=is_error,
+                valid=valid,
+                failure=failure,
+                alike=alike,
+                repeats=repeats,
+            )
             return received(run, attempt, receipt)
         case ProtocolError():
             receipt = _receipt(attempt, cited, duration_s, answer="error", is_error=True, failure=failure, alike=alike)
@@ -106,6 +118,15 @@ INVALID_PARAMS = -32602
 """[JSON-RPC 2.0, 5.1]"""
 
 
+REFERRED_BYTES = 1_024
+"""A smaller result is told again: a reference to it would be as long."""
+
+
+def _repeated(run: Run, cited: Cited | None) -> str | None:
+    """The attempt by which the client got this very result before."""
+    return run.given.get(cited.digest) if cited is not None and cited.size_bytes >= REFERRED_BYTES else None
+
+
 def _patience_s(answer: InputRequired | TaskStarted) -> float:
     if isinstance(answer, InputRequired):
         return SUSPENDED_S
@@ -135,6 +156,7 @@ def _receipt(
     valid: bool | None = None,
     failure: str | None = None,
     alike: Digest | None = None,
+    repeats: str | None = None,
 ) -> ReceiptRecorded:
     return _receipt_recorded(
         attempt=attempt.id,
@@ -151,6 +173,7 @@ def _receipt(
         failure=failure,
         artifact=None,
         alike=alike,
+        repeats=repeats,
     )
 
 

@@ -119,7 +119,7 @@ class Shown:
     run: str
     attempt: str | None = None
     result: Mapping[str, Any] | None = None
-    """The upstream's `CallToolResult`, unchanged."""
+    """The upstream's `CallToolResult`, unchanged but for what policy bounds."""
     error: Mapping[str, Any] | None = None
     """The upstream's JSON-RPC error (`code`, `message`, perhaps `data`), unchanged."""
     refusal: Refusal | None = None
@@ -131,6 +131,8 @@ class Shown:
     """Of the upstream's question, if it asks for input."""
     deliver_by: float | None = None
     """Monotonic seconds; an outcome that is written later counts as undelivered."""
+    told_bytes: int | None = None
+    """The size of `result` or `error`, where policy bounds what is told of results."""
 
     @property
     def over(self) -> bool:
@@ -142,5 +144,14 @@ class Shown:
         """The same answer, to be delivered by then."""
         # Spelled out, as is done at every call: `replace` takes three times as long.
         return Shown(
-            self.run, self.attempt, self.result, self.error, self.refusal, self.record, self.awaits, self.round, by
+            self.run,
+            self.attempt,
+            self.result,
+            self.error,
+            self.refusal,
+            self.record,
+            self.awaits,
+            self.round,
+            by,
+            self.told_bytes,
         )

@@ -139,6 +139,8 @@ class Attempt(NamedTuple):
     """Place of the verdict on it: of the first verifier that did not pass, or of the last one."""
     verdict: str | None = None
     delivered: bool = False
+    repeats: str | None = None
+    """The attempt by which the client had got the same result before, and which is told in its place."""
     suspended_until: datetime | None = None
     awaits: str | None = None
     """While suspended: `input` or `task`."""

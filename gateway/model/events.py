@@ -116,6 +116,8 @@ class ReceiptRecorded(Frozen):
     alike: Digest | None = added(None)
     """Of tool, arguments and answer without what the registry declares noise: steps with equal ones brought nothing
     new. None where it was not reckoned."""
+    repeats: str | None = added(None)
+    """The attempt by which the client had got this very result before, where policy lets that be told in its place."""
 
 
 class AttemptUnsent(Frozen):
@@ -172,6 +174,8 @@ class OutcomeDelivered(Frozen):
 
     kind: Literal["outcome.delivered"] = "outcome.delivered"
     attempt: str
+    told_bytes: int | None = added(None)
+    """The size of what was told of its result, where policy bounds that; None where it was told as it is."""
 
 
 class EvidenceRecorded(Frozen):

@@ -153,6 +153,8 @@ class Run(NamedTuple):
     """`tool` and argument digest, joined, to the latest equal attempt and the count of equal attempts."""
     unmade: HashTrieMap[str, int] = HashTrieMap()
     """By the same, how many of them are known not to have happened."""
+    given: HashTrieMap[Digest, str] = HashTrieMap()
+    """By result, the attempt by which the client got it first; only where policy bounds what is told of results."""
     evidence: HashTrieMap[str, Evidence] = HashTrieMap()
     """By verifier name."""
     approvals: HashTrieMap[str, Approval] = HashTrieMap()

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from gateway.model.limits import DEFAULT, Limits
-from gateway.outbound.server_entries import FilePart
+from gateway.outbound.file_models import FilePart
 
 
 class ConcurrentEntry(FilePart):

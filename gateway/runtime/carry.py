@@ -15,6 +15,7 @@ from gateway.kernel.claims import by_answer
 from gateway.kernel.evidence import question
 from gateway.kernel.noise import step_alike
 from gateway.kernel.reduce import CorruptLedger
+from gateway.kernel.registry import told_by
 from gateway.kernel.rules import Rules
 from gateway.kernel.verify import failure_of, observe
 from gateway.model.events import AttemptResent, AttemptResumed, Effect, Event, IntentRecorded
@@ -169,6 +170,7 @@ class Carrier:
                 now=now,
                 failure=failure,
                 alike=alike,
+                refers=told_by(rule, rules.policy).repeat == "reference",
             )
             wrong = by_answer(run, attempt, answered.answer, answered.arguments, self._ledger.salt) if seen else ()
             return (*seen, *wrong) if wrong else seen

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from gateway.kernel.reduce import CorruptLedger
-from gateway.kernel.tally import Composed, Given, Load, Sums, Tally, Weighed
+from gateway.kernel.tally import Sums, Tally
+from gateway.kernel.weights import Composed, Given, Load, Weighed
 from gateway.model.canonical import Digest
 from gateway.model.costs import (
     GROUPINGS,
@@ -226,7 +227,9 @@ class _Total:
         for tool, composed in tally.context.items():
             self.context.setdefault(tool, Composed()).take(composed)
         told = (
-            (one.times * one.size_bytes, run, one.step, digest, one) for digest, one in tally.given.items() if one.times
+            (one.times * one.size_bytes - one.spared, run, one.step, digest, one)
+            for digest, one in tally.given.items()
+            if one.times
         )
         self.results = heapq.nlargest(HEAVY, (*self.results, *told), key=lambda one: one[0])
 
@@ -306,7 +309,7 @@ def _weight(one: Weighed, *, counted: bool) -> Weight:
 
 
 def _repeated(run: str, step: int, digest: Digest, one: Given) -> Repeated:
-    whole, again = one.times * one.size_bytes, one.again * one.size_bytes
+    whole, again = one.times * one.size_bytes - one.spared, one.again * one.size_bytes - one.spared_again
     return Repeated(
         run=run, step=step, tool=one.tool, result=digest, times=one.times, size_bytes=whole, again_bytes=again
     )

@@ -23,8 +23,8 @@ class Deliveries:
         self._book = book
         self._clock = book.clock
         self._carrier = carrier
-        self._delivered: dict[str, list[str]] = {}
-        """By run, attempts whose delivery is recorded in the next turn of the event loop."""
+        self._delivered: dict[str, dict[str, int | None]] = {}
+        """By run, attempts whose delivery is recorded in the next turn of the event loop; and how much was told."""
 
     def note(self, shown: Shown) -> None:
         """The outcome was written to a live client. Recorded soon; if that is lost, it is merely told once more."""
@@ -36,21 +36,25 @@ class Deliveries:
             and shown.awaits is None
             and final
             and in_time
-            and not self._book.only_read(shown.run, shown.attempt)
+            and (shown.told_bytes is not None or not self._book.only_read(shown.run, shown.attempt))
         ):
-            together = self._delivered.setdefault(shown.run, [])
+            together = self._delivered.setdefault(shown.run, {})
             if not together:
                 _ = self._carrier.spawn(self._record_deliveries(shown.run))
-            together.append(shown.attempt)
+            together.setdefault(shown.attempt, shown.told_bytes)
 
     async def _record_deliveries(self, run_id: str) -> None:
         """Those of one turn of the event loop, in one step. Judged before anything that a client says next is."""
 
         def noted(run: Run, _rules: Rules, _now: datetime) -> Sequence[Event]:
-            told = (run.attempts.get(name) for name in names)
-            return tuple(_outcome_delivered(attempt=one.id) for one in told if one is not None and _owes_delivery(one))
+            found = ((run.attempts.get(name), told) for name, told in names.items())
+            return tuple(
+                _outcome_delivered(attempt=one.id, told_bytes=told)
+                for one, told in found
+                if one is not None and _owes_delivery(one, told)
+            )
 
-        names = dict.fromkeys(self._delivered.pop(run_id))
+        names = self._delivered.pop(run_id)
         try:
             await self._book.transact(run_id, noted, {}, unhurried=True)
         except LedgerUnavailable as error:
@@ -60,6 +64,7 @@ class Deliveries:
 _outcome_delivered = trusted(OutcomeDelivered)
 
 
-def _owes_delivery(attempt: Attempt) -> bool:
+def _owes_delivery(attempt: Attempt, told_bytes: int | None) -> bool:
+    """Nothing hangs on the delivery of a read, unless what is told of the next equal one does."""
     answered = attempt.state is AttemptState.ANSWERED and not attempt.delivered
-    return answered and attempt.intent.effect is not Effect.READ
+    return answered and (attempt.intent.effect is not Effect.READ or told_bytes is not None)

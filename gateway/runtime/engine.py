@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import decide
@@ -19,13 +19,12 @@ from gateway.kernel.rules import Rules, held_by
 from gateway.model.alike import alike_digest
 from gateway.model.answer import Refusal, Shown
 from gateway.model.attempt import run_of as run_of
-from gateway.model.canonical import canonical, parse
+from gateway.model.canonical import canonical
 from gateway.model.events import (
     AttemptResent,
     AttemptResumed,
     Event,
     IntentRecorded,
-    Outcome,
     Replayed,
     RunOpened,
     Verdict,
@@ -36,9 +35,10 @@ from gateway.model.proposal import Proposal
 from gateway.model.record import utc
 from gateway.model.run import Attempt, AttemptState, Run, RunState
 from gateway.model.switch import SWITCHES
-from gateway.model.tool import Answer, InputRequired, TaskStarted, Tool
+from gateway.model.tool import Answer, Tool
 from gateway.ports import Caller, Exhausted, LedgerUnavailable, Looks, NoSuchRun, Occupied, Upstreams, Withdrawal
 from gateway.runtime import tell, trace
+from gateway.runtime.artifacts import Artifacts
 from gateway.runtime.barring import Barring
 from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier
@@ -50,11 +50,11 @@ from gateway.runtime.gather import Gathering, Wanting
 from gateway.runtime.lanes import Crowded, Lanes
 from gateway.runtime.lineage import goes_on
 from gateway.runtime.looking import NOWHERE
-from gateway.runtime.passing import passed_on
 from gateway.runtime.questions import Questions
+from gateway.runtime.showing import Showing
 from gateway.runtime.undo import Undoer, Unneeded
 from gateway.runtime.waiting import within
-from gateway.runtime.wire import ANY_DEPTH, Definitions, made_before, payload_of
+from gateway.runtime.wire import Definitions, made_before
 
 _LOG = logging.getLogger("counterfoil.engine")
 
@@ -84,6 +84,9 @@ class Engine:
         self.barred = Barring(book).barred
         self.questions = Questions(book)
         """What waits for people, for those who asked."""
+        self._showing = Showing(book)
+        self.artifacts = Artifacts(book, self._showing)
+        """Recorded answers, for those who got them in part."""
         self._gathering = Gathering(book, upstreams, self.carrier.verifying)
         self._definitions = Definitions(self.salt)
         self._lanes = Lanes(book.options.limits)
@@ -221,7 +224,7 @@ class Engine:
         rules, attempt = await self._policies.of(run.policy), run.attempts.get(attempt_id)
         if attempt is None:
             raise NoSuchRun(f"no attempt `{attempt_id[:128]}` is known")
-        return await self._show(run, rules, attempt, replayed=attempt.delivered)
+        return await self._showing.show(run, rules, attempt, replayed=attempt.delivered)
 
     async def _in_lane(self, proposal: Proposal, caller: Caller, flight: Flight) -> Shown:
         tool = await self._upstreams.tool(proposal.tool, caller.party)
@@ -248,7 +251,7 @@ class Engine:
                 if run.owed:
                     await self.undoer.undo(run.id)
                     run = await self._book.state_of(run.id)
-                shown = await self._show(run, rules, run.attempts[attempt.id], replayed=False, answer=answer)
+                shown = await self._showing.show(run, rules, run.attempts[attempt.id], replayed=False, answer=answer)
             elif isinstance(verdict, Replayed):
                 shown = await self._replay(run, rules, verdict.attempt)
             else:
@@ -330,47 +333,14 @@ class Engine:
         _ = await self.carrier.carry(proposal, tool, run.attempts[attempt.id], None, flight)
         return True
 
-    async def _show(
-        self, run: Run, rules: Rules, attempt: Attempt, *, replayed: bool, answer: Answer | None = None
-    ) -> Shown:
-        """The attempt's outcome, from the answer in hand or from the record of it."""
-        if attempt.state is AttemptState.SUSPENDED and isinstance(answer, InputRequired | TaskStarted):
-            said = tell.record(run, rules, attempt, replayed=False)
-            awaits: Literal["input", "task"] = "input" if isinstance(answer, InputRequired) else "task"
-            return passed_on(run, rules, attempt, answer.result, said, awaits)
-        refused = tell.attempt_refusal(run, rules, attempt, self._options.settle_at, self._options.approve_at)
-        if refused is not None:
-            refused = await self._with_failure(refused, run, rules, attempt)
-            return Shown(run.id, attempt=attempt.id, refusal=refused, record=tell.contradiction(run, attempt))
-        said = tell.record(run, rules, attempt, replayed=replayed)
-        payload = payload_of(answer) if answer is not None else None
-        if payload is None and attempt.result is not None:
-            body = await self._ledger.payload(attempt.result)
-            payload = parse(body, max_depth=ANY_DEPTH) if body is not None else None
-        if payload is None:
-            gone = tell.erased(run, rules, attempt)
-            return Shown(run.id, attempt=attempt.id, refusal=gone)
-        return passed_on(run, rules, attempt, payload, said)
-
-    async def _with_failure(self, refused: Refusal, run: Run, rules: Rules, attempt: Attempt) -> Refusal:
-        """With what was found, where a verifier found something against it."""
-        proof = tell.proof_of(run, attempt) if refused.outcome is Outcome.VERIFICATION_FAILED else None
-        if proof is None or proof.verdict != "fail":
-            return refused
-        rule = rules.policy.verifiers.get(proof.verifier)
-        whole = proof.kept is None and rule is not None and rule.tell == "artifact"
-        told = proof.artifact if whole else None
-        body = await self._ledger.payload(told) if told is not None else None
-        seen = parse(body, max_depth=ANY_DEPTH) if body is not None else None
-        return refused.model_copy(update={"failure": tell.failure_of(proof, seen, whole=whole)})
-
     async def _replay(self, run: Run, rules: Rules, attempt_id: str) -> Shown:
         """The recorded outcome; it may be of another run of the same principal, whose client was never told."""
-        if attempt_id not in run.attempts:
+        elsewhere = attempt_id not in run.attempts
+        if elsewhere:
             run = await self._book.fresh_state_of(run_of(attempt_id))
             rules = await self._policies.of(run.policy)
         trace.again(run.attempts[attempt_id].made_in)
-        return await self._show(run, rules, run.attempts[attempt_id], replayed=True)
+        return await self._showing.show(run, rules, run.attempts[attempt_id], replayed=True, elsewhere=elsewhere)
 
     async def ended(self, attempt_id: str, principal: Principal, answer: Answer) -> Shown:
         """The end of an upstream's task is the answer of its attempt: recorded, verified, and what is shown of it.

@@ -22,6 +22,7 @@ from gateway.inbound.mcp import mint, relay_of
 from gateway.inbound.mcp.doorkeeper import Doorkeeper
 from gateway.inbound.mcp.own_tools import OWN_TOOLS
 from gateway.inbound.mcp.relay import Relay
+from gateway.model.answer import RECORD_KEY
 from gateway.model.principal import Principal
 from gateway.model.review import Reviewer
 from gateway.model.tool import InputRequired, Silence
@@ -71,7 +72,7 @@ class Agents:
     async def ask(self, who: Principal, method: str, params: Mapping[str, Any], can: Any = None) -> Told:
         """The answer to a request of the newer era."""
         envelope = {**ENVELOPE, "io.modelcontextprotocol/clientCapabilities": can or {}}
-        name = params.get("name") or params.get("taskId")
+        name = params.get("name") or params.get("taskId") or params.get("uri")
         headers = {"mcp-protocol-version": MODERN, "mcp-method": method, **({"mcp-name": name} if name else {})}
         meta = {**envelope, **params.get("_meta", {})}
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
@@ -105,6 +106,8 @@ class Made:
     task: str
     state: str
     cursor: str
+    result: str
+    """An attempt that was answered."""
 
 
 async def made(at: Agents) -> Made:
@@ -118,8 +121,14 @@ async def made(at: Agents) -> Made:
     )
     rounds = await at.call(ANN, "ask", {}, ROUNDS)
     status = (await at.call(ANN, "gateway__status", {}))["structuredContent"]
+    read = (await at.call(ANN, "read", {"n": 1}))["_meta"][RECORD_KEY]
     return Made(
-        unknown["attempt"], asked["approval"]["id"], task["taskId"], rounds["requestState"], str(status["cursor"])
+        unknown["attempt"],
+        asked["approval"]["id"],
+        task["taskId"],
+        rounds["requestState"],
+        str(status["cursor"]),
+        read["attempt"],
     )
 
 
@@ -129,6 +138,7 @@ NOBODYS = Made(
     "A" * 120,
     "A" * 120,
     "A" * 20,
+    "run_000000000000000000000000000001.3",
 )
 """Names that never were."""
 
@@ -143,6 +153,10 @@ def told(answer: Told, ids: Made) -> tuple[int, str]:
 
 
 BY_METHOD: Mapping[str, Any] = {
+    "resources/read": lambda one: [
+        {"uri": f"gateway://artifact/{one.result}"},
+        {"uri": f"gateway://artifact/{one.result}/content/0/text?line=1&lines=2"},
+    ],
     "tasks/get": lambda one: [{"taskId": one.task}],
     "tasks/update": lambda one: [{"taskId": one.task, "inputResponses": {}}],
     "tasks/cancel": lambda one: [{"taskId": one.task}],
@@ -162,7 +176,6 @@ NO_IDS = frozenset(
         "prompts/get",
         "prompts/list",
         "resources/list",
-        "resources/read",
         "resources/subscribe",
         "resources/templates/list",
         "resources/unsubscribe",

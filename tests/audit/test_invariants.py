@@ -18,6 +18,7 @@ from tests.audit.told import (
     a_decision_too_late,
     a_move,
     a_receipt,
+    a_reference,
     a_refutation,
     a_replay,
     a_replay_beside_open_calls,
@@ -85,6 +86,15 @@ ROWS: list[Row] = [
         unsent_in_a_later_round,
         {},
         [("I7", "`run_1.2` is said to be unsent, and was sent before")],
+    ),
+    ("a reference to the same result", a_reference(), {}, []),
+    *(
+        (name, made, {}, [("I6", "its result was told as that of `run_1.2`, which the client had not got")])
+        for name, made in (
+            ("a reference to another result", a_reference(result=Digest("c1:another"))),
+            ("a reference to what was not delivered as such", a_reference(told_bytes=None)),
+            ("a reference to nothing", a_receipt(repeats="run_1.2")),
+        )
     ),
     ("a receipt", a_receipt(), {}, []),
     ("a receipt of nothing", a_receipt(result=None), {}, [("I10", "the receipt has no answer of the upstream's")]),

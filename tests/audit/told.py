@@ -19,6 +19,7 @@ from gateway.model.events import (
     Event,
     EvidenceRecorded,
     IntentRecorded,
+    OutcomeDelivered,
     PhaseMoved,
     ReceiptRecorded,
     Replayed,
@@ -197,6 +198,18 @@ def a_receipt(**fields: Any) -> Callable[[], tuple[Told, Event]]:
     def made() -> tuple[Told, Event]:
         told = Told()
         return told, receipt(told.sent(n=1), **fields)
+
+    return made
+
+
+def a_reference(*, told_bytes: int | None = 2_000, **fields: Any) -> Callable[[], tuple[Told, Event]]:
+    """The receipt of a result that is told as that of `run_1.2`, which was delivered."""
+
+    def made() -> tuple[Told, Event]:
+        told = Told()
+        told.then(receipt(told.sent("read", n=1)))
+        told.then(OutcomeDelivered(attempt="run_1.2", told_bytes=told_bytes))
+        return told, receipt(told.sent("read", n=2), **{"repeats": "run_1.2", **fields})
 
     return made
 

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 
 from gateway.model.answer import PolicyRef, Refusal, Shown
+from gateway.model.artifact import Artifact, Piece
 from gateway.model.canonical import Digest, dump
 from gateway.model.events import Outcome
 from gateway.model.finish import Finish
@@ -132,6 +133,19 @@ class FakeQuestions:
 
 
 @dataclass
+class FakeArtifacts:
+    """Satisfies `Reading`: pieces that it is given, by address."""
+
+    offered: bool = False
+    pieces: dict[str, Piece] = field(default_factory=dict)
+
+    async def read(self, asked: Artifact, principal: Principal, run_id: str | None) -> Piece:  # noqa: ARG002
+        if str(asked) not in self.pieces:
+            raise NoSuchRun("no such artifact is known")
+        return self.pieces[str(asked)]
+
+
+@dataclass
 class FakeGate:
     """Satisfies `Gate`. As the real one does, it finishes what it began even if the caller is cancelled."""
 
@@ -143,6 +157,7 @@ class FakeGate:
     claims: FakeClaims = field(default_factory=FakeClaims)
     finishing: FakeClaims = field(default_factory=FakeClaims)
     questions: FakeQuestions = field(default_factory=FakeQuestions)
+    artifacts: FakeArtifacts = field(default_factory=FakeArtifacts)
 
     salt: bytes = b"salt"
     answers: dict[str, Answers] = field(default_factory=dict)

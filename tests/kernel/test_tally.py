@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gateway.kernel.reduce import fold
-from gateway.kernel.tally import Load, Tally
+from gateway.kernel.tally import Tally
+from gateway.kernel.weights import Load
 from gateway.model.record import Record, decode, link
 from gateway.model.run import Run
 from tests.test_traces import TRACES, bodies

@@ -17,7 +17,7 @@ def test_a_trusted_model_is_equal_to_a_validated_one_in_everything() -> None:
 
 
 def test_the_kind_of_an_event_is_not_given() -> None:
-    assert trusted(OutcomeDelivered)(attempt="run_1.2") == OutcomeDelivered(attempt="run_1.2")
+    assert trusted(OutcomeDelivered)(attempt="run_1.2", told_bytes=None) == OutcomeDelivered(attempt="run_1.2")
 
 
 def test_a_trusted_model_is_frozen() -> None:

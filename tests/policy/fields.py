@@ -17,6 +17,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "A shared file": language.Shared,
     "grants": language.Grant,
     "tools: a registry entry": language.ToolRule,
+    "result: of a tool, or of all": language.ResultRule,
     "idempotency": language.Idempotency,
     "idempotency.key": language.KeyPlace,
     "idempotency.query": language.StatusQuery,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from gateway.model.answer import Shown
+from gateway.model.artifact import Artifact, Piece
 from gateway.model.canonical import Digest
 from gateway.model.finish import Finish
 from gateway.model.offer import Kind, Listed, Route
@@ -116,6 +117,22 @@ class Questioning(Protocol):
         ...
 
 
+class Reading(Protocol):
+    """Where recorded answers are read in ranges."""
+
+    @property
+    def offered(self) -> bool:
+        """Whether agents may get less of an answer than all of it, so that there may be something to read."""
+        ...
+
+    async def read(self, asked: Artifact, principal: Principal, run_id: str | None) -> Piece:
+        """The range, or as much of it as is told at once; `run_id` is the run of whoever asks, if it has one.
+
+        Raises: NoSuchRun if there is no such thing, or it is another's; Unreadable, LedgerUnavailable.
+        """
+        ...
+
+
 class Gate(Protocol):
     """Where proposals are judged, sent and recorded."""
 
@@ -132,6 +149,11 @@ class Gate(Protocol):
     @property
     def questions(self) -> Questioning:
         """What waits for people, for those who asked."""
+        ...
+
+    @property
+    def artifacts(self) -> Reading:
+        """Recorded answers, for those who got them in part."""
         ...
 
     @property

@@ -22,6 +22,7 @@ from gateway.inbound.mcp.listening import LegacyListener, ModernListener
 from gateway.inbound.mcp.observing import Observe, info_of, unobserved
 from gateway.inbound.mcp.own_tools import OWN_DEFINITIONS
 from gateway.inbound.mcp.ports import Gate, Offers
+from gateway.inbound.mcp.reading import TEMPLATES, Reading
 from gateway.inbound.mcp.seals import Seals
 from gateway.inbound.mcp.tasks import Tasks
 from gateway.model.canonical import JsonObject
@@ -37,6 +38,9 @@ MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Newest first; the first is what a client gets that asks for one that we do not know."""
 
+LINKS_SINCE = "2025-06-18"
+"""Clients of this version and later know blocks that are links to resources."""
+
 DISCOVER_TTL_MS = 10_000
 
 INSTRUCTIONS = """\
@@ -50,6 +54,10 @@ the call unchanged; `gateway__approval` says where it stands. `in_flight`: the c
 `gateway__result`.
 `gateway__status` says where this task stands and what may be done next; `gateway__plan` and `gateway__note` record \
 what you mean to do and what you believe, and grant nothing."""
+
+LEFT_OUT = """\
+Long results are told in part. Where one says that something is left out, `resources/read` of the \
+`gateway://artifact/` address that it names has it, in ranges; it costs no call."""
 
 Answers = Callable[[Asking], Awaitable[dict[str, Any]]]
 Screened = Callable[[Listed, str | None], Listed]
@@ -85,11 +93,12 @@ class Relay:
         self._tasks = Tasks(gate, offers, seals)
         self._calls = Calls(gate, offers, runs, seals, self._tasks)
         self._fetches = Fetches(gate, offers, seals)
+        self._reading = Reading(gate, runs)
         both: dict[str, Answers] = {
             "tools/call": self._call,
             **dict.fromkeys(LIST_METHODS, self._list),
             "prompts/get": self._fetches.fetch,
-            "resources/read": self._fetches.fetch,
+            "resources/read": self._read,
             "completion/complete": self._fetches.fetch,
         }
         self._modern: Mapping[str, Answers] = {
@@ -124,7 +133,11 @@ class Relay:
             return {"jsonrpc": "2.0", "id": request_id, "error": {"code": INTERNAL_ERROR, "message": "internal error"}}
         if exchange.withdrawal.said and not asking.modern:
             return None
-        shaped = results.for_modern(result, self._info) if asking.modern else results.for_legacy(result)
+        if asking.modern:
+            shaped = results.for_modern(result, self._info)
+        else:
+            version = exchange.session.version if exchange.session is not None else None
+            shaped = results.for_legacy(result, links=version is None or version >= LINKS_SINCE)
         return {"jsonrpc": "2.0", "id": request_id, "result": shaped}
 
     def notice(self, exchange: Exchange) -> None:
@@ -240,10 +253,12 @@ class Relay:
         }
 
     def _capabilities(self, party: Party) -> Mapping[str, Any]:
-        return {**self._offers.capabilities(party), "tools": {"listChanged": True}}
+        ours: dict[str, Any] = {"resources": {}} if self._reading.offered else {}
+        return {**ours, **self._offers.capabilities(party), "tools": {"listChanged": True}}
 
     def _instructions(self, party: Party) -> str:
-        parts = (INSTRUCTIONS, self._offers.instructions(party))
+        more = LEFT_OUT if self._reading.offered else ""
+        parts = (INSTRUCTIONS, more, self._offers.instructions(party))
         return "\n\n".join(part for part in parts if part)
 
     # --- what is ours -------------------------------------------------------------------------------------------------
@@ -278,12 +293,18 @@ class Relay:
         if kind == "tools":
             offered = await self._visible(asking, offered)
         able = CAPABILITY[kind] in self._offers.capabilities(asking.party)
-        if kind != "tools" and not offered.items and (offered.absent or not able):
+        ours = CAPABILITY[kind] == "resources" and self._reading.offered
+        if kind != "tools" and not offered.items and not ours and (offered.absent or not able):
             raise Fault(METHOD_NOT_FOUND, "Method not found", data=asking.method)
         answer = results.listed(kind, offered, modern=asking.modern)
         if kind == "tools":
             answer["tools"] += OWN_DEFINITIONS
+        elif kind == "resourceTemplates" and ours:
+            answer[kind] += TEMPLATES
         return answer
+
+    async def _read(self, asking: Asking) -> dict[str, Any]:
+        return await (self._reading.read if self._reading.is_ours(asking) else self._fetches.fetch)(asking)
 
     async def _visible(self, asking: Asking, offered: Listed) -> Listed:
         """The tools that this client may see: none but ours, once the run is over that its authorization is for."""

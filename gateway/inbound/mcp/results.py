@@ -12,6 +12,7 @@ from mcp_types import SERVER_INFO_META_KEY
 
 from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, Fault
 from gateway.model.answer import RECORD_KEY, PolicyRef, Refusal, Shown
+from gateway.model.artifact import PREFIX
 from gateway.model.canonical import Digest, dump
 from gateway.model.events import Outcome
 from gateway.model.offer import Kind, Listed
@@ -123,9 +124,11 @@ def for_modern(result: dict[str, Any], server_info: Mapping[str, Any]) -> dict[s
     return stamped
 
 
-def for_legacy(result: dict[str, Any]) -> dict[str, Any]:
-    """The result as the revisions up to 2025-11-25 want it."""
+def for_legacy(result: dict[str, Any], *, links: bool = True) -> dict[str, Any]:
+    """The result as the revisions up to 2025-11-25 want it; without our own `links` for those that know none."""
     plain = dict(result)
+    if not links and isinstance(plain.get("content"), list):
+        plain["content"] = [block for block in plain["content"] if not _is_our_link(block)]
     if plain.get("resultType") == "complete":
         del plain["resultType"]
     meta = plain.get("_meta")
@@ -136,6 +139,12 @@ def for_legacy(result: dict[str, Any]) -> dict[str, Any]:
         if not plain.get("content"):
             plain["content"] = [{"type": "text", "text": dump(value)}]
     return plain
+
+
+def _is_our_link(block: Any) -> bool:
+    """Whether it leads to what was left out of the result, which its text says as well."""
+    told = block if isinstance(block, Mapping) else {}
+    return told.get("type") == "resource_link" and str(told.get("uri")).startswith(PREFIX)
 
 
 def listed(kind: Kind, offered: Listed, *, modern: bool) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from gateway.model.events import (
     IntentRecorded,
     NoteRecorded,
     NoticeSent,
+    OutcomeDelivered,
     PayloadsErased,
     PhaseMoved,
     PlanInvalidated,
@@ -141,7 +142,11 @@ def _follow(row: Row, event: Event) -> None:
             said = _said_by(event)
             late = ", late" if event.late and event.source == "upstream" else ""
             broken = ", breaks its schema" if event.schema_valid is False else ""
-            row.results.append(f"{said}{late}{broken}" + (f", {event.size_bytes} bytes" if event.size_bytes else ""))
+            length = f", {event.size_bytes} bytes" if event.size_bytes else ""
+            again = ", the same again" if event.repeats is not None else ""
+            row.results.append(f"{said}{late}{broken}{length}{again}")
+        case OutcomeDelivered() if event.told_bytes is not None:
+            row.results.append(f"told in {event.told_bytes} bytes")
         case AttemptUnsent() | AttemptUnknown() | AttemptAbandoned() | AttemptRefuted():
             who = f" ({event.by.id})" if isinstance(event, AttemptRefuted) and event.by else ""
             row.results.append(f"{_ENDED[event.kind]}: {event.reason}{who}")

@@ -56,6 +56,15 @@ def replay_of_another_call(step: Step) -> str | None:
     return f"a call of `{event.tool}` was answered from the record of `{attempt.id}`, a call of `{attempt.intent.tool}`"
 
 
+def reference_to_another_result(step: Step) -> str | None:
+    """A result is told by reference to the very same one, which the client had got."""
+    event = step.record.event
+    if not isinstance(event, ReceiptRecorded) or event.repeats is None:
+        return None
+    same = event.result is not None and step.before.given.get(event.result) == event.repeats
+    return None if same else f"its result was told as that of `{event.repeats}`, which the client had not got"
+
+
 def absence_too_early(step: Step) -> str | None:
     """That nothing happened is said only when nothing can happen any more."""
     event = step.record.event

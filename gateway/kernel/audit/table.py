@@ -31,7 +31,10 @@ INVARIANTS: Mapping[str, Invariant] = {
         "`Together`",
     ),
     "I5": Invariant("what is answered was recorded first", (steps.replay_of_nothing,), "`reduce`"),
-    "I6": Invariant("no call is answered from another's record", (steps.replay_of_another_call,)),
+    "I6": Invariant(
+        "no call is answered from another's record",
+        (steps.replay_of_another_call, steps.reference_to_another_result),
+    ),
     "I7": Invariant("that nothing happened is said only when nothing can happen", (steps.absence_too_early,)),
     "I8": Invariant("what is not settled is listed, so that somebody settles it", elsewhere="the table of attempts"),
     "I9": Invariant("an attempt that ended stays as it ended", elsewhere="`reduce`"),

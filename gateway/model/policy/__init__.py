@@ -27,6 +27,7 @@ from gateway.model.policy.registry import Idempotency as Idempotency
 from gateway.model.policy.registry import KeyPlace as KeyPlace
 from gateway.model.policy.registry import Pin as Pin
 from gateway.model.policy.registry import Rate as Rate
+from gateway.model.policy.registry import ResultRule as ResultRule
 from gateway.model.policy.registry import StatusQuery as StatusQuery
 from gateway.model.policy.registry import ToolRule as ToolRule
 from gateway.model.policy.registry import Window as Window

@@ -90,6 +90,16 @@ class Compensation(Part):
     when that became necessary."""
 
 
+class ResultRule(Part):
+    """How much of an answer reaches the agent. It is recorded whole, whatever is said here."""
+
+    max_bytes: int | None = Field(default=None, ge=2_048, le=1 << 30)
+    """The most of a result, as JSON; no bound where not said. Of one that is larger the agent gets head and tail of its
+    long texts, and the address at which all of it can be read in ranges."""
+    repeat: Literal["whole", "reference"] = "whole"
+    """`reference`: a result that the agent has got before in this run, byte for byte, is named and not told again."""
+
+
 class ToolRule(Part):
     """What the registry says of the tools that the pattern names; silence means the cautious default."""
 
@@ -135,6 +145,8 @@ class ToolRule(Part):
     """What becomes of characters in its answers that nobody sees and models read: tags, zero width, turned direction,
     terminal codes. `flag`: they are counted under our key in `_meta`; `strip`: and taken out, also of
     `structuredContent`; `refuse`: the answer is recorded and not told. In the ledger it is always as it came."""
+    result: ResultRule | None = None
+    """How much of its answers reaches the agent. In place of the workflow's `result`, all of it."""
     failures: dict[Failure, tuple[Expression, ...]] = {}
     """Kinds of its error answers, each by CEL over `result` and `args` of which all must hold; the first counts."""
     noise: tuple[Noise, ...] = ()

@@ -25,7 +25,7 @@ from gateway.model.policy.parts import (
     Part,
 )
 from gateway.model.policy.people import ApprovalRule
-from gateway.model.policy.registry import Compensation, Pin, ToolRule, Window
+from gateway.model.policy.registry import Compensation, Pin, ResultRule, ToolRule, Window
 from gateway.model.policy.stops import Stops, Success
 from gateway.model.policy.verifiers import Verifier
 
@@ -222,6 +222,8 @@ class Policy(Shared):
     """Who may do what; nobody holds any authority that no grant gives."""
     tools: dict[Glob, ToolRule] = {}
     """The registry, by pattern; the first that names the tool counts."""
+    result: ResultRule = ResultRule()
+    """How much of an answer reaches the agent, of tools whose registry entry does not say it."""
     phases: dict[Name, Phase] = Field(default={"open": Phase()}, min_length=1)
     """The first is where a run starts."""
     transitions: tuple[Transition, ...] = Field(min_length=1)

@@ -149,6 +149,7 @@ def _received(event: ReceiptRecorded) -> str:
         seconds(event.duration_s),
         kept,
         "late" if event.late and event.source == "upstream" else "",
+        "" if event.repeats is None else f"the same again, as {event.repeats} had got it",
     )
     return ", ".join(filter(None, said))
 
