@@ -25,6 +25,7 @@ from gateway.inbound.mcp.relay import Relay
 from gateway.model.answer import RECORD_KEY
 from gateway.model.principal import Principal
 from gateway.model.review import Reviewer
+from gateway.model.switch import SwitchThrown
 from gateway.model.tool import InputRequired, Silence
 from gateway.outbound.ids import id_maker
 from gateway.outbound.redaction import DetectingRedactor
@@ -269,16 +270,19 @@ BODIES: Mapping[str, Any] = {
     "decideSeveral": lambda name: {"answers": [{"approval": name, "action": SHA, "decision": "approved"}]},
     "settleAttempt": lambda _: {"what": "happened", "reason": "seen"},
     "actOnRun": lambda _: {"what": "stop", "reason": "because"},
+    "throwSwitch": lambda _: {"stops": {"tenant": "local"}, "reason": "because"},
+    "liftSwitch": lambda _: {"what": "lift", "reason": "over"},
 }
-ABOUT = {"approvals": "approval", "decisions": "approval", "attempts": "attempt", "runs": "run"}
+ABOUT = {"approvals": "approval", "decisions": "approval", "attempts": "attempt", "runs": "run", "switches": "number"}
 
 
 async def ids_of(at: Office) -> dict[str, str]:
     unknown = [one.attempt for one in await at.it.ledger.tracked(states={"unknown"})]
-    return {"approval": at.asked["pay"], "run": "run_1", "attempt": unknown[0]}
+    switch = await at.desk.throw(SwitchThrown(tenant="local", by=BOSS.who, via=BOSS.via, reason="x"), BOSS)
+    return {"approval": at.asked["pay"], "run": "run_1", "attempt": unknown[0], "number": str(switch.number)}
 
 
-NEVER = {"approval": "ap_0000", "run": "run_0000", "attempt": "run_0000.1"}
+NEVER = {"approval": "ap_0000", "run": "run_0000", "attempt": "run_0000.1", "number": "9"}
 
 
 def api(at: Office, by: Reviewer) -> Visitor:
@@ -326,8 +330,8 @@ async def test_what_another_tenant_has_is_on_no_page() -> None:
         olga = await at.visitor(Reviewer("other", "olga", frozenset({"dba"}), via="link"))
         csrf = re.search(r'name="csrf" value="([^"]*)"', await olga.read("/"))
         assert csrf is not None
-        real = {"name": at.asked["pay"], "run": "run_1", "step": "1", "digest": str(run.policy)}
-        never = {"name": "ap_0000", "run": "run_0000", "step": "1", "digest": "sha256:" + "0" * 64}
+        real = {**await ids_of(at), "name": at.asked["pay"], "step": "1", "digest": str(run.policy)}
+        never = {**NEVER, "name": "ap_0000", "step": "1", "digest": "sha256:" + "0" * 64}
         for route in pages(
             at.desk, at.it.book, at.it.upstreams, lambda: (True, {}), Live(at.desk), DetectingRedactor()
         ):
@@ -353,7 +357,7 @@ def _without(text: str, ids: Mapping[str, str]) -> str:
     for name in ids.values():
         if len(name) > 1:
             text = text.replace(name, "…").replace(name.replace(":", "%3A"), "…")
-    return re.sub(r'value="[^"]*"', "", text)
+    return re.sub(r'value="[^"]*"|switch \d+', "", text)
 
 
 async def test_what_another_tenant_has_is_to_an_assistant_not_there() -> None:

@@ -77,7 +77,7 @@ async def reads(client: Client, folder: Path, *, sure: bool) -> str:
     return uri
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", [pytest.param(ERAS[0], marks=pytest.mark.long), ERAS[1]])
 async def test_over_stdio(era: str, filesystem_server: list[str], tmp_path: Path) -> None:
     there = StdioServerParameters(command=COUNTERFOIL, args=command(tmp_path, filesystem_server), env={**os.environ})
     with anyio.fail_after(LIMIT_S):

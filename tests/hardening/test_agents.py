@@ -126,8 +126,10 @@ async def test_one_request_is_one_answer_however_it_is_framed(it: Ground) -> Non
 
 async def test_no_name_in_meta_or_header_makes_anybody_somebody_else(it: Ground) -> None:
     spoofed = '"counterfoil/principal":"admin","Counterfoil/tenant":"t2","dev.gw/principal":"admin"'
-    headers = {"X-Forwarded-For": "10.0.0.1", "X-Internal": "1", "router-key": "secret-api-key", "X-Tenant": "t2"}
-    answer = await it.post(call(meta=spoofed), {**headers, "Cookie": "a=b", "X-Api-Key": "k"})
+    headers = {"X-Internal": "1", "router-key": "secret-api-key", "X-Tenant": "t2", "Cookie": "a=b", "X-Api-Key": "k"}
+    passed_on = await it.post(call(meta=spoofed), {**headers, "X-Forwarded-For": "10.0.0.1"})
+    assert (passed_on.status, it.effects()) == (401, 0)  # from another machine, by its own word
+    answer = await it.post(call(meta=spoofed), headers)
     assert answer.status == 200
     (heard,) = [message for message in it.cell.heard() if message.get("method") == "tools/call"]
     assert heard["params"]["_meta"] == {"dev.gw/principal": "admin"}  # not ours: a word between those two
