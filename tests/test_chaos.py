@@ -215,7 +215,22 @@ HTTP_FAULTS: dict[str, tuple[str, Json, Any]] = {
     "events of all kinds around the answer": ("events", {}, ("result", "")),
 }
 
-WORLDS = [("stdio", "legacy"), ("stdio", "both"), ("http", "legacy"), ("http", "modern")]
+WORLDS = [
+    ("stdio", "legacy"),
+    pytest.param("stdio", "both", marks=pytest.mark.long),
+    pytest.param("http", "legacy", marks=pytest.mark.long),
+    ("http", "modern"),
+]
+WHERE_SILENT = [
+    ("stdio", "legacy"),
+    pytest.param("http", "legacy", marks=pytest.mark.long),
+    pytest.param("http", "modern", marks=pytest.mark.long),
+]
+WHERE_LATE = [
+    pytest.param("stdio", "legacy", marks=pytest.mark.long),
+    pytest.param("http", "legacy", marks=pytest.mark.long),
+    ("http", "modern"),
+]
 
 
 @pytest.mark.parametrize(("transport", "era"), WORLDS)
@@ -242,7 +257,7 @@ async def test_each_fault_has_its_outcome_and_no_sibling_is_harmed(transport: st
     )  # the house's, and the client's
 
 
-@pytest.mark.parametrize(("transport", "era"), [("stdio", "legacy"), ("http", "legacy"), ("http", "modern")])
+@pytest.mark.parametrize(("transport", "era"), WHERE_LATE)
 async def test_a_late_answer_is_recorded_and_an_equal_call_gets_it(transport: str, era: str, tmp_path: Path) -> None:
     arguments = {"after_s": PATIENCE_S + 1}
     async with world(tmp_path, transport, era) as it:
@@ -317,7 +332,7 @@ async def test_a_server_that_is_killed_refuses_until_it_is_back(era: str, tmp_pa
         assert it.bad.entries("tool").count("work") == 1
 
 
-@pytest.mark.parametrize(("transport", "era"), [("stdio", "legacy"), ("http", "legacy"), ("http", "modern")])
+@pytest.mark.parametrize(("transport", "era"), WHERE_SILENT)
 async def test_who_takes_calls_and_falls_silent_is_not_asked_twice_and_its_answers_count_when_they_come(
     transport: str, era: str, tmp_path: Path
 ) -> None:
@@ -355,7 +370,14 @@ async def mute() -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
 
 
-@pytest.mark.parametrize("absent", ["refuses", "is silent", "cannot start", "only babbles"])
+ABSENT = [
+    "refuses",
+    "is silent",
+    *(pytest.param(how, marks=pytest.mark.long) for how in ("cannot start", "only babbles")),
+]
+
+
+@pytest.mark.parametrize("absent", ABSENT)
 async def test_one_that_never_came_up_hides_no_other(absent: str, tmp_path: Path) -> None:
     async with mute() as silent:
         entries: dict[str, Json] = {

@@ -41,6 +41,7 @@ def lost_at(url: str, era: Era, direct: Results) -> list[Lost]:
     return suite.compare(direct, results)
 
 
+@pytest.mark.long
 def test_the_reference_server_passes_what_is_expected_of_it(known: expected.Expected) -> None:
     with stands.server() as url:
         results = {era: suite.run(url, era) for era in ERAS}

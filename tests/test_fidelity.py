@@ -55,7 +55,12 @@ async def _both_ways(it: Cell, there: str, back: str) -> None:
     same_params(it.heard()[-1]["params"], read(sent.encode()))
 
 
-BIG = [HTTP, STDIO, Kind("http", "legacy", "stdio", "modern"), Kind("stdio", "modern", "http", "legacy")]
+BIG = [
+    HTTP,
+    STDIO,
+    pytest.param(Kind("http", "legacy", "stdio", "modern"), marks=pytest.mark.long),
+    pytest.param(Kind("stdio", "modern", "http", "legacy"), marks=pytest.mark.long),
+]
 
 
 @pytest.mark.slow

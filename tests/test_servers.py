@@ -180,7 +180,7 @@ REAL = ["filesystem", "memory", "everything", "sequential-thinking", "git", "tim
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("era", [raw.LEGACY, raw.MODERN])
+@pytest.mark.parametrize("era", [pytest.param(raw.LEGACY, marks=pytest.mark.long), raw.MODERN])
 @pytest.mark.parametrize("name", REAL)
 async def test_what_a_real_server_offers_is_offered_through_the_gateway(name: str, era: str, tmp_path: Path) -> None:
     """Lists, capabilities and instructions, asked for as raw JSON-RPC; an older server is offered in both eras."""

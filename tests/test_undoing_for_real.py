@@ -89,6 +89,7 @@ def policy(*changes: tuple[str, str]) -> str:
 ASKS = ("    from: [doubt]\n", "    from: [doubt]\n    approval: { reason: money back, self_review: true }\n")
 
 
+@pytest.mark.long
 async def test_a_gateway_that_is_killed_while_the_book_is_read_leaves_the_refund_to_the_next(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "shop", policy())
     await shop.killed(lambda: shop.booked("looked") == 1)

@@ -117,6 +117,7 @@ async def test_a_full_disk_makes_a_gateway_unready_until_there_is_room_again(
         assert len([line for line in gateway.said if "takes records again" in line]) == 1
 
 
+@pytest.mark.long
 async def test_an_idle_gateway_notices_that_its_ledger_is_locked_and_that_it_is_free_again(
     effects_server: list[str], tmp_path: Path
 ) -> None:

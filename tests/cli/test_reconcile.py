@@ -105,6 +105,7 @@ async def test_under_a_key_a_payment_is_made_exactly_once_and_its_answer_told(to
     assert paid(tmp_path) == [to]
 
 
+@pytest.mark.long
 async def test_what_nobody_can_ask_is_a_persons_who_is_told_all(tmp_path: Path) -> None:
     config = configured(tmp_path)
     attempt = await lost(config, "lost")

@@ -148,7 +148,7 @@ async def test_the_power_goes_at_any_moment_many_times(under: Worker, tmp_path: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pages", [1000, 8])
+@pytest.mark.parametrize("pages", [pytest.param(1000, marks=pytest.mark.long), 8])
 async def test_whichever_sync_fails_nothing_is_sent_after_it_and_nothing_is_lost(
     under: Worker, tmp_path: Path, pages: int
 ) -> None:

@@ -170,6 +170,7 @@ class TestGitChange:
         assert await agent.ask("github__pull_request_read", **here, method="get", pullNumber=1) == "passed"
         assert json.loads(agent.text)["merged"] is False
 
+    @pytest.mark.long
     async def test_a_head_that_moved_after_the_tests_is_not_pushed(self, agent: Agent, project: Path) -> None:
         path, at = str(project), {"repo_path": str(project)}
         right = [{"oldText": "41", "newText": "42"}]
@@ -186,6 +187,7 @@ class TestGitChange:
         assert "head_is_tested" in agent.answer["reason"]
         assert git(project, "branch", "--remotes") == "origin/main"
 
+    @pytest.mark.long
     async def test_another_branch_than_the_tested_one_is_not_pushed(self, agent: Agent, project: Path) -> None:
         path, at = str(project), {"repo_path": str(project)}
         for branch, text in (("agent/untested", "0"), ("agent/fix", "42")):

@@ -193,7 +193,10 @@ async def test_a_link_that_is_closed_harms_no_other(faults: Faults) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", ["stdio legacy", "http legacy", "http modern", "sse"])
+@pytest.mark.parametrize(
+    "shape",
+    ["stdio legacy", "http modern", *(pytest.param(one, marks=pytest.mark.long) for one in ("http legacy", "sse"))],
+)
 async def test_of_parties_that_come_and_go_nothing_is_left(shape: str) -> None:
     async def come_and_go(number: int) -> None:
         caller = FakeCaller(lambda *_: ToolResult({"action": "decline"}), key=f"k{number}", capabilities=ELICITS)
