@@ -215,22 +215,15 @@ HTTP_FAULTS: dict[str, tuple[str, Json, Any]] = {
     "events of all kinds around the answer": ("events", {}, ("result", "")),
 }
 
-WORLDS = [
-    ("stdio", "legacy"),
-    pytest.param("stdio", "both", marks=pytest.mark.long),
-    pytest.param("http", "legacy", marks=pytest.mark.long),
-    ("http", "modern"),
-]
-WHERE_SILENT = [
-    ("stdio", "legacy"),
-    pytest.param("http", "legacy", marks=pytest.mark.long),
-    pytest.param("http", "modern", marks=pytest.mark.long),
-]
-WHERE_LATE = [
-    pytest.param("stdio", "legacy", marks=pytest.mark.long),
-    pytest.param("http", "legacy", marks=pytest.mark.long),
-    ("http", "modern"),
-]
+
+def later(*values: str) -> Any:
+    """One that is tried with the long tests: the others of its list show the same."""
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
+WORLDS = [("stdio", "legacy"), later("stdio", "both"), later("http", "legacy"), ("http", "modern")]
+WHERE_SILENT = [("stdio", "legacy"), later("http", "legacy"), later("http", "modern")]
+WHERE_LATE = [later("stdio", "legacy"), later("http", "legacy"), ("http", "modern")]
 
 
 @pytest.mark.parametrize(("transport", "era"), WORLDS)
@@ -370,14 +363,7 @@ async def mute() -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
 
 
-ABSENT = [
-    "refuses",
-    "is silent",
-    *(pytest.param(how, marks=pytest.mark.long) for how in ("cannot start", "only babbles")),
-]
-
-
-@pytest.mark.parametrize("absent", ABSENT)
+@pytest.mark.parametrize("absent", ["refuses", "is silent", later("cannot start"), later("only babbles")])
 async def test_one_that_never_came_up_hides_no_other(absent: str, tmp_path: Path) -> None:
     async with mute() as silent:
         entries: dict[str, Json] = {
