@@ -102,7 +102,7 @@ def _drive(config: Path, seconds: float) -> None:
         plan = plan_of(load_settings(config))
         async with running(plan) as gateway:
             loop = asyncio.get_running_loop()
-            until = loop.time() + seconds
+            until, pause_s = loop.time() + seconds, 0.1
             while True:
                 _ = await gateway.recovery.sweep()
                 packets = await _packets(gateway.book.ledger)
@@ -110,8 +110,12 @@ def _drive(config: Path, seconds: float) -> None:
                 if not left or loop.time() >= until:
                     _print_all(packets)
                     return len(packets)
-                console.print(f"{len(left)} attempts may still be settled; going on for {until - loop.time():.0f} s")
-                await asyncio.sleep(min(5.0, max(0.1, until - loop.time())))
+                if pause_s > 1:  # what is just being settled needs no word
+                    console.print(
+                        f"{len(left)} attempts may still be settled; going on for {until - loop.time():.0f} s"
+                    )
+                await asyncio.sleep(min(pause_s, max(0.1, until - loop.time())))
+                pause_s = min(2 * pause_s, 5.0)
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     try:

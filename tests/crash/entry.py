@@ -59,8 +59,8 @@ class Passed:
 def install() -> None:
     """The composition root makes mortal things."""
 
-    async def opened(url: str) -> Any:
-        return Passed("ledger", await open_ledger(url))
+    async def opened(url: str, **more: Any) -> Any:
+        return Passed("ledger", await open_ledger(url, **more))
 
     def made(book: Any, upstreams: Any, *more: Any) -> Any:
         one: Any = Engine(book, Passed("upstream", upstreams), *more)
