@@ -4,7 +4,6 @@ Secrets come in by reference (`outbound/references`), are put in only when all e
 never shown: not in messages, which speak of the file as it is written, and not in a `repr`.
 """
 
-import ipaddress
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from gateway.model.flaws import Place, texts
 from gateway.model.limits import DEFAULT, Limits
 from gateway.model.policy import NAME_PATTERN, Name
 from gateway.outbound import agent_entries
+from gateway.outbound.addresses import is_local
 from gateway.outbound.console_entries import EXPANDED as CONSOLE_EXPANDED
 from gateway.outbound.console_entries import ConsoleEntry, console_problems, unfit_console
 from gateway.outbound.console_entries import ConsoleSettings as ConsoleSettings
@@ -259,7 +259,7 @@ class _Reading:
         """What is wrong with values; messages show none of them, for they may be secrets."""
         known = any(True for _ in texts(self._document.value, ("agents", "url")))
         for place, host in texts(self._document.value, ("listen", "host")):
-            if not is_loopback(host) and not known:
+            if not is_local(host) and not known:
                 yield self._document.problem(place, NOT_LOOPBACK.format(host[:64]))
         for place, text in self._texts.items():
             message = unfit(place, text) or unfit_place(place, text, self._folder)
@@ -296,7 +296,7 @@ class _Reading:
     def _console(self, said: _File) -> ConsoleSettings:
         """From elsewhere it is found by the name by which agents find us, where it has none of its own."""
         told = said.console.settings(lambda *keys: self._texts["console", *keys])
-        if told.url is not None or said.agents.url is None or is_loopback(said.listen.host):
+        if told.url is not None or said.agents.url is None or is_local(said.listen.host):
             return told
         return replace(told, url=self._texts["agents", "url"].rstrip("/"))
 
@@ -304,7 +304,7 @@ class _Reading:
         def text(*keys: str) -> str:
             return self._texts["agents", *keys]
 
-        return said.agents.settings(text, self._folder, local=is_loopback(said.listen.host))
+        return said.agents.settings(text, self._folder, local=is_local(said.listen.host))
 
     def _place(self, name: str, entry: PlaceEntry) -> LookPlace:
         return entry.place(name, lambda *keys: self._texts["places", name, *keys], self._folder)
@@ -343,14 +343,6 @@ NOT_LOOPBACK = (
     "`{}` is not a loopback address: only this machine may come in (127.0.0.1), unless gateway.yaml says by which name "
     "others reach the gateway (`agents: {{url: …}}`), who then must show who they are"
 )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it; a name other than `localhost` may mean anything."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _position(text: str, offset: int) -> tuple[int, int]:

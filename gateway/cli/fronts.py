@@ -20,6 +20,7 @@ import typer
 from gateway.cli.ledgers import LedgerOption, fail
 from gateway.cli.streams import Words, unhurried_stderr
 from gateway.model.policy import NAME_PATTERN
+from gateway.outbound.addresses import is_local
 from gateway.outbound.payload_keys import VARIABLE, BadPayloadKey, Keyring, keyring_in
 from gateway.outbound.references import expand
 from gateway.settings import (
@@ -27,7 +28,6 @@ from gateway.settings import (
     ConsoleSettings,
     DataSettings,
     default_ledger_url,
-    is_loopback,
     load_settings,
 )
 
@@ -97,7 +97,7 @@ def wrap(
         _run(replace(plan, sole=True), _over_stdio)
         return
     host, port = _address(listen)
-    if not is_loopback(host):
+    if not is_local(host):
         fail(NOT_LOOPBACK.format(host), code=2)
     listening = _listen(host, port)
     try:
@@ -160,7 +160,7 @@ async def _over_http(gateway: "Gateway", listening: socket.socket, key: bytes | 
 
     _say(f"listening at http://{shown(listening)}/mcp")
     _say(introduction(gateway.agents))
-    if not is_loopback(listening.getsockname()[0]):
+    if not is_local(listening.getsockname()[0]):
         _say("others reach this address, and it has no TLS: let only a proxy that has it come there")
     if gateway.reviewing is not None:
         reviewer = local_reviewer(gateway.reviewing.settings.local_roles)

@@ -11,10 +11,10 @@ from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place as Where
 from gateway.model.principal import Principal
+from gateway.outbound.addresses import is_safe
 from gateway.outbound.agent_keys import key_problems
 from gateway.outbound.console_entries import unfit_url
 from gateway.outbound.file_models import FilePart
-from gateway.outbound.oidc.addresses import is_safe
 from gateway.outbound.oidc.resource import Claims, Introspected, ResourceSettings
 from gateway.outbound.proxies import ProxySettings
 from gateway.outbound.yaml_files import Document, Problem

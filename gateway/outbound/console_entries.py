@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place as Where
+from gateway.outbound.addresses import is_safe
 from gateway.outbound.file_models import FilePart
-from gateway.outbound.oidc.addresses import is_safe
 from gateway.outbound.oidc.people import OidcSettings
 from gateway.outbound.yaml_files import Document, Problem
 

@@ -27,8 +27,8 @@ from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
 from gateway.inbound.mcp.tokens import RunToken, type_of
 from gateway.model.party import Behalf
 from gateway.model.principal import Principal
+from gateway.outbound.addresses import is_loopback
 from gateway.outbound.agent_keys import PREFIX, AgentKeys
-from gateway.outbound.oidc.addresses import is_loopback
 from gateway.outbound.oidc.asking import Unreachable
 from gateway.outbound.oidc.claims import NotLetIn as NotVouched
 from gateway.outbound.oidc.resource import ResourceSettings

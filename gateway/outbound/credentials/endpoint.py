@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import quote_plus
 
 from pydantic import SecretStr
 
@@ -72,7 +71,7 @@ async def granted(client: OAuthClient, grant: Mapping[str, str]) -> Granted:
     auth: tuple[str, str] | None = None
     secret = client.client_secret.get_secret_value()
     if client.client_auth == "basic":
-        auth = quote_plus(client.client_id), quote_plus(secret)  # as a form has them [RFC 6749, 2.3.1]
+        auth = client.client_id, secret
     else:
         form |= {"client_id": client.client_id, "client_secret": secret}
     try:

@@ -8,9 +8,9 @@ from typing import Literal
 from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place, parts
+from gateway.outbound.addresses import is_safe
 from gateway.outbound.credentials.endpoint import OAuthClient
 from gateway.outbound.file_models import FilePart
-from gateway.outbound.oidc.addresses import is_safe
 from gateway.outbound.yaml_files import Document, Problem
 
 EXPANDED = ("token_url", "client_id", "client_secret", "scope", "audience", "resource")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -13,6 +12,7 @@ from gateway.model.event_parts import Who
 from gateway.model.flaws import Place as Where
 from gateway.model.flaws import parts
 from gateway.model.notice import SUBJECTS, Audience, Subject
+from gateway.outbound.addresses import is_local
 from gateway.outbound.file_models import FilePart
 from gateway.outbound.notices.services import INSTALL, Service, is_installed
 from gateway.outbound.notices.webhook import BadSecret, Webhook, key_of
@@ -156,13 +156,6 @@ def unfit_webhook(text: str) -> str | None:
         right = right and text.isascii() and text.isprintable() and " " not in text
         if right and (to.username is not None or to.fragment):
             return "the address of a webhook has no user and no fragment; its `secret` says who posts"
-        if right and to.scheme == "http" and not _is_here(to.hostname or ""):
+        if right and to.scheme == "http" and not is_local(to.hostname or ""):
             return "a webhook beyond this machine is `https://…`"
     return None if right else "an address that begins with `https://` is wanted"
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.outbound.oidc.addresses import is_safe
+from gateway.outbound.addresses import is_safe
 from gateway.outbound.oidc.asking import Unreachable, ask
 
 _PATH = "/.well-known/openid-configuration"

@@ -9,7 +9,6 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import quote_plus
 
 from gateway.outbound.oidc.asking import Unreachable, ask
 from gateway.outbound.oidc.claims import NotLetIn
@@ -59,7 +58,7 @@ class Introspection:
 
     async def _asked(self, token: str) -> Mapping[str, Any]:
         told = self._told
-        auth = quote_plus(told.client_id), quote_plus(told.client_secret.get_secret_value())
+        auth = told.client_id, told.client_secret.get_secret_value()
         status, said = await ask("POST", told.url, {"token": token, "token_type_hint": "access_token"}, auth)
         if status != 200 or not isinstance(said.get("active"), bool):  # noqa: PLR2004 - OK
             raise Unreachable("the provider does not say whether the token is active")

@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote_plus
 
 import jwt
 
@@ -71,8 +70,7 @@ class Provider:
         auth: tuple[str, str] | None = None
         secret = self.told.client_secret
         if secret is not None and not endpoints.by_post:
-            # As a form has them [RFC 6749, 2.3.1].
-            auth = quote_plus(self.told.client_id), quote_plus(secret.get_secret_value())
+            auth = self.told.client_id, secret.get_secret_value()
         else:
             form["client_id"] = self.told.client_id
             form |= {} if secret is None else {"client_secret": secret.get_secret_value()}

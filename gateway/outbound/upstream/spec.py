@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from gateway.model.limits import DEFAULT
+from gateway.outbound.addresses import is_safe
 from gateway.outbound.credentials.credential import Credential
-from gateway.outbound.oidc.addresses import is_safe
 from gateway.outbound.upstream.naming import OURS
 
 

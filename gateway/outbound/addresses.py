@@ -1,4 +1,4 @@
-"""Addresses at which secrets may be sent and answers believed."""
+"""Which addresses are of this machine, and at which secrets may be sent and answers believed."""
 
 import ipaddress
 from urllib.parse import urlsplit
@@ -9,10 +9,15 @@ def is_safe(url: str) -> bool:
     try:
         parsed = urlsplit(url)
         host, _ = parsed.hostname or "", parsed.port
-        local = host == "localhost" or (bool(host) and is_loopback(host))
     except ValueError:
         return False
-    return bool(host) and parsed.username is None and (parsed.scheme == "https" or (parsed.scheme == "http" and local))
+    guarded = parsed.scheme == "https" or (parsed.scheme == "http" and is_local(host))
+    return bool(host) and parsed.username is None and guarded
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach it; a name other than `localhost` may mean anything."""
+    return host == "localhost" or is_loopback(host)
 
 
 def is_loopback(host: str) -> bool:
