@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from tests.cli.agents import META_2026, Process, counterfoil, ledger_of, post, run
 from tests.emitted import violations
-from tests.otlp import PROTOCOLS, Faults, Protocol, receiver
+from tests.otlp import PROTOCOLS, Faults, Protocol, Receiver, receiver
 
 pytestmark = pytest.mark.anyio
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -198,19 +198,24 @@ async def test_series_stay_bounded_whatever_tools_callers_make_up(time_server: l
         assert violations(made, offered=["get_current_time", "convert_time"]) == []
 
 
+async def asked(server: list[str], folder: Path, made: Receiver) -> str:
+    """The id of what waits for a person; the window of the agent that called is closed."""
+    policy = folder / "policy.yaml"
+    policy.write_text(POLICY.replace('tools: ["*"] }]', 'tools: ["*"], approval: { self_review: true } }]'))
+    command = ("wrap", "--policy", str(policy), *ledger_of(folder), "--", *server)
+    async with counterfoil(*command, **made.env) as window:
+        told = await window.call("get_current_time", UTC)
+        await ended(window)
+    return str(told["structuredContent"]["approval"]["id"])
+
+
 @pytest.mark.slow
 async def test_what_a_person_says_in_a_terminal_is_told_as_well(time_server: list[str], tmp_path: Path) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY.replace('tools: ["*"] }]', 'tools: ["*"], approval: { self_review: true } }]'))
     async with receiver() as made:
-        window_of = ("wrap", "--policy", str(policy), *ledger_of(tmp_path), "--", *time_server)
-        async with counterfoil(*window_of, **made.env) as window:
-            told = await window.call("get_current_time", UTC)
-            approval = told["structuredContent"]["approval"]["id"]
-            await ended(window)
-        asked = made.events("counterfoil.approval.requested")
+        approval = await asked(time_server, tmp_path, made)
+        (requested,) = made.events("counterfoil.approval.requested")
         await run("approvals", "approve", approval, "--yes", *ledger_of(tmp_path), expect=0, **made.env)
         (decided,) = made.events("counterfoil.approval.decided")
-        assert decided.attributes["counterfoil.approval.id"] == asked[0].attributes["counterfoil.approval.id"]
+        assert decided.attributes["counterfoil.approval.id"] == requested.attributes["counterfoil.approval.id"]
         assert decided.attributes["counterfoil.approval.state"] == "approved"
         assert violations(made) == []

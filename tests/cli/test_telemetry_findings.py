@@ -14,7 +14,7 @@ from aiohttp import web
 from ruamel.yaml import YAML
 
 from tests.cli.agents import LIMIT_S, counterfoil, ledger_of, post, run
-from tests.cli.test_telemetry import POLICY, UTC, ended
+from tests.cli.test_telemetry import POLICY, asked, ended
 from tests.otlp import receiver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -99,15 +99,10 @@ async def test_a_trace_state_of_another_trace_than_ours_is_not_passed_on(tmp_pat
 
 
 async def test_what_is_seen_and_approved_at_a_terminal_is_all_told(time_server: list[str], tmp_path: Path) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY.replace('tools: ["*"] }]', 'tools: ["*"], approval: { self_review: true } }]'))
     async with receiver() as made:
-        window_of = ("wrap", "--policy", str(policy), *ledger_of(tmp_path), "--", *time_server)
-        async with counterfoil(*window_of, **made.env) as window:
-            told = await window.call("get_current_time", UTC)
-            await ended(window)
+        approval = await asked(time_server, tmp_path, made)
         ours, theirs = os.openpty()
-        command = ("-m", "gateway", "approvals", "approve", told["structuredContent"]["approval"]["id"])
+        command = ("-m", "gateway", "approvals", "approve", approval)
         person = await asyncio.create_subprocess_exec(
             sys.executable,
             *command,
