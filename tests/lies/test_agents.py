@@ -134,7 +134,9 @@ async def test_a_stopped_run_gives_everybody_the_same_answer_for_ever_and_sends_
     kinds = [one["kind"] for one in await it.events(run)]
     assert (kinds.count("run.stopped"), kinds.count("intent.recorded")) == (1, 2)
     after = kinds[kinds.index("run.stopped") + 1 :]
-    assert set(after) <= {"proposal.denied", "proposal.replayed"}
+    # That an answer arrived is written a moment later: of the two calls before the end it may come after it.
+    assert set(after) <= {"proposal.denied", "proposal.replayed", "outcome.delivered"}
+    assert kinds.count("outcome.delivered") <= 2
 
 
 # --- invents ----------------------------------------------------------------------------------------------------------
