@@ -6,10 +6,11 @@ conflict with another gateway nor a refused append has a long run read again.
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
 from gateway.kernel.reduce import fold
-from gateway.model.record import link
+from gateway.model.record import Record, link
 from gateway.model.run import Run
 from gateway.ports import Clock, Ledger
 
@@ -87,11 +88,14 @@ class Heads:
             head = await self.get(run_id)
             if not begun:
                 return head
-        records = await self._ledger.read(run_id, head.run.version, limit=PAGE)
+        ours, known = head.run, self._durable.get(run_id, head.run)
+        records = await self._ledger.read(run_id, min(ours.version, known.version), limit=PAGE)
         if self._heads.get(run_id) is not head:
             return await self.renewed(run_id)  # it was wrong, and is read again, perhaps from before we asked
         new = [(record, link(body)) for record, body in records if record.seq > head.run.version]
-        if new and (new[0][0].previous != head.run.head or len(records) == PAGE):
+        mine = head.run if records and records[-1][0].seq > ours.version else ours  # which may have gone on meanwhile
+        beside = not _has(records, mine) or (bool(new) and new[0][0].previous != head.run.head)
+        if beside or len(records) == PAGE:
             # What is queued here was decided without these, it conflicts and is decided again; or they are many.
             self.drop(run_id, head)
             return await self.get(run_id)
@@ -163,3 +167,12 @@ class Heads:
     def _use(self, run_id: str) -> None:
         self._durable.move_to_end(run_id)
         self._used[run_id] = self._clock.monotonic()
+
+
+def _has(records: Sequence[tuple[Record, bytes]], ours: Run) -> bool:
+    """Whether what is queued here may stand in the ledger, by what came after the last state that is known to be there.
+
+    It may while nothing came. Where a part came it is not known whose, and it counts as another's.
+    """
+    at = next((body for record, body in records if record.seq == ours.version), None)
+    return link(at) == ours.head if at is not None else not records or records[0][0].seq > ours.version
