@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli.ledgers import fail
-from gateway.settings import load_settings
+from gateway.settings import TO_REVIEW, load_settings
 
 
 def console(
@@ -29,7 +29,7 @@ def console(
 
     try:
         links = links_of(config, url)
-        local_roles = load_settings(config).console.local_roles if config is not None else ()
+        local_roles = load_settings(config, only=TO_REVIEW).console.local_roles if config is not None else ()
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     if reviewer is None:

@@ -16,6 +16,8 @@ from gateway.outbound.system_account import system_account
 from gateway.settings import load_settings
 
 MAX_HOURS = 720
+_TO_OPEN = [("ledger",), ("policies",), ("workflow",), ("places",)]
+"""What is used of the configuration, beside the key: so no secret of a server is needed."""
 RUN = re.compile(r"run_[0-9a-zA-Z_-]{1,64}")
 
 app = typer.Typer(no_args_is_help=True, help="Runs and who may work in them.")
@@ -45,7 +47,7 @@ def open_(
 
     try:
         key = run_key_of(config)
-        plan = plan_of(load_settings(config)) if config is not None else None
+        plan = plan_of(load_settings(config, only=_TO_OPEN)) if config is not None else None
     except (OSError, ValueError) as error:
         fail(str(error))
     if plan is not None and workflow not in plan.policies:
@@ -85,7 +87,7 @@ def revoke(
     from gateway.inbound.mcp.revoked import name_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
     try:
-        url = ledger or (load_settings(config).ledger if config is not None else None)
+        url = ledger or (load_settings(config, only=[("ledger",)]).ledger if config is not None else None)
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     if not RUN.fullmatch(run):

@@ -121,3 +121,37 @@ def test_what_cannot_be_made_is_said_in_one_line(args: tuple[str, ...], says: st
 def test_where_a_port_is_not_known_the_address_is_asked_for(tmp_path: Path) -> None:
     _, beside = said("console", "--config", str(configured(tmp_path)), code=2)
     assert "say with `--url` where it is" in beside
+
+
+NEEDED_ELSEWHERE = """
+ledger: {ledger}
+policies: policies
+run_tokens: {{key: "{key}"}}
+mcpServers: {{crm: {{url: "https://crm.example/mcp", headers: {{Authorization: "Bearer ${{CRM_TOKEN}}"}}}}}}
+notify: [{{name: team, webhook: "https://hooks.example/x", secret: "${{HOOK_SECRET}}"}}]
+console:
+  local_roles: [finance]
+  oidc: {{issuer: "https://idp.example", client_id: a, client_secret: "${{OIDC_SECRET}}", roles_claim: roles}}
+"""
+POLICY = "workflow: w\ntools: {crm__read: {effect: read}}\ntransitions: [{name: any, tools: ['*']}]\n"
+
+
+def test_a_command_needs_no_secret_of_the_file_that_it_does_not_use(tmp_path: Path) -> None:
+    config = tmp_path / "gateway.yaml"
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "w.yaml").write_text(POLICY)
+    config.write_text(NEEDED_ELSEWHERE.format(ledger=f"sqlite:///{tmp_path}/l.db", key="k" * 40))
+    at = ("--config", str(config))
+    link, _ = said("console", *at)
+    assert link.startswith("http://127.0.0.1:8321/console/enter?ticket=")
+    assert said("reviewer", "token", *at, "--id", "anna")[0]
+    assert said("run", "open", *at, "--workflow", "w")[0]
+    assert "there is no ledger" in said("run", "revoke", "run_1", *at, code=1)[1]
+    assert "there is no ledger" in said("verify", *at, code=2)[1]
+    assert "`HOOK_SECRET` is not set" in said("notify", "test", *at, code=2)[1]
+    assert "CRM_TOKEN" not in said("notify", "test", *at, code=2)[1]
+    missing = {"key": "${RUN_KEY}", "ledger": "l.db"}
+    config.write_text(NEEDED_ELSEWHERE.format(**missing))
+    assert "`RUN_KEY` is not set" in said("console", *at, code=2)[1]
+    config.write_text(NEEDED_ELSEWHERE.format(**missing) + "consol: {}\n")
+    assert "no key `consol` is known here" in said("console", *at, code=2)[1], "all of the file is to be well-formed"
