@@ -36,5 +36,7 @@ def console(
         by = local_reviewer((*local_roles, *(role or ())))
     else:
         by = Reviewer(tenant=tenant, id=reviewer, roles=frozenset(role or ()), via="link")
+    link, name = links.made_for(by, approval, minutes * 60)
     typer.echo(f"for {by.id}, once, for {minutes:g} minutes", err=True)
-    typer.echo(links.link_for(by, approval, minutes * 60))
+    typer.echo(f"`counterfoil reviewer revoke -- {name}` revokes it, and the session that comes of it", err=True)
+    typer.echo(link)

@@ -336,7 +336,7 @@ async def test_good_run_tokens_are_not_remembered_without_end(monkeypatch: pytes
     ledger = Names()
     revoked = Revoked(ledger.said, ToldClock().monotonic)
     for run in ("a", "b", "c", "a"):
-        assert not await revoked.has(run)
+        assert not await revoked.has(name_of(run))
     assert ledger.asked == 4
 
 
