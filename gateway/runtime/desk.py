@@ -83,7 +83,8 @@ class Desk:
         Raises: LedgerUnavailable, CorruptLedger.
         """
         run = await self._seen_by(name, by)
-        return None if run is None else await Packets(self.book, self._seen).of(name, run.id)
+        found = None if run is None else await Packets(self.book, self._seen).of(name, run.id)
+        return found if by.approval is None or found is None else _alone(found)
 
     async def run_for(self, name: str, by: Reviewer) -> Run | None:
         """The run of that name, or of that attempt or question; None as in `packet`.
@@ -293,6 +294,13 @@ def _is_news(run: Run, approval: str, by: Reviewer) -> bool:
 
 AT_THE_MACHINE = frozenset({"cli", "local"})
 """Doors of whoever holds the ledger anyway: there the one person of a machine settles what their agent did."""
+
+
+def _alone(packet: Packet) -> Packet:
+    """For who may see that one question: an earlier one is told only where this one asks the same matter again."""
+    if packet.before is None or packet.before.again:
+        return packet
+    return packet.model_copy(update={"before": None, "changes": ()})
 
 
 def _not_their_own(run: Run, by: Reviewer, what: str) -> None:

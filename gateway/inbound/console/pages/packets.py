@@ -34,8 +34,6 @@ from gateway.runtime.story import escalated
 
 ROOMS = {"approval": "approvals", "attempt": "attempts", "run": "escalations"}
 """Where the pages are, by what is asked about."""
-ENDED_WITHOUT = frozenset({"superseded", "returned", "rejected", "withdrawn", "lapsed", "revoked", "expired"})
-"""States of a question after which the same matter is asked again."""
 MAX_SEARCHED = 500_000
 """Characters of all arguments that are looked through for odd ones."""
 MAX_FOUND = 5_000
@@ -77,7 +75,7 @@ class Told:
     @property
     def again(self) -> bool:
         """Whether it is asked again: a question that waits, or that was granted, was about something of its own."""
-        return self.packet.before is not None and self.packet.before.state in ENDED_WITHOUT
+        return self.packet.before is not None and self.packet.before.again
 
     @property
     def handed_over(self) -> bool:
