@@ -31,10 +31,27 @@ PAGE = 64
 class Head:
     """One run's state, moved on by whoever decides, at the moment of deciding."""
 
-    __slots__ = ("run",)
+    __slots__ = ("_ends", "run")
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self._ends = {run.version: run.head}
+        """How each of its appends ends that may be queued still, by version, the oldest first."""
+
+    def moved(self, run: Run) -> None:
+        """It is this from now on."""
+        self.run = run
+        self._ends[run.version] = run.head
+
+    def settled(self, version: int) -> None:
+        """What came before is in the ledger."""
+        while (oldest := next(iter(self._ends))) < version:
+            del self._ends[oldest]
+
+    def holds(self, records: Sequence[tuple[Record, bytes]]) -> bool:
+        """Whether these, which the ledger has, are ours as far as we go. It has an append as a whole or not at all."""
+        both = next((one for one in reversed(records) if one[0].seq <= self.run.version), None)
+        return both is None or self._ends.get(both[0].seq) == link(both[1])
 
 
 class Heads:
@@ -88,19 +105,18 @@ class Heads:
             head = await self.get(run_id)
             if not begun:
                 return head
-        ours, known = head.run, self._durable.get(run_id, head.run)
-        records = await self._ledger.read(run_id, min(ours.version, known.version), limit=PAGE)
+        known = self._durable.get(run_id, head.run)
+        records = await self._ledger.read(run_id, min(head.run.version, known.version), limit=PAGE)
         if self._heads.get(run_id) is not head:
             return await self.renewed(run_id)  # it was wrong, and is read again, perhaps from before we asked
         new = [(record, link(body)) for record, body in records if record.seq > head.run.version]
-        mine = head.run if records and records[-1][0].seq > ours.version else ours  # which may have gone on meanwhile
-        beside = not _has(records, mine) or (bool(new) and new[0][0].previous != head.run.head)
+        beside = not head.holds(records) or (bool(new) and new[0][0].previous != head.run.head)
         if beside or len(records) == PAGE:
             # What is queued here was decided without these, it conflicts and is decided again; or they are many.
             self.drop(run_id, head)
             return await self.get(run_id)
         if new:
-            head.run = fold(new, head.run)
+            head.moved(fold(new, head.run))
             self.appended(head.run)
         return head
 
@@ -115,9 +131,11 @@ class Heads:
 
     def appended(self, run: Run) -> None:
         """The ledger has this state of the run now."""
-        known = self._durable.get(run.id)
+        known, head = self._durable.get(run.id), self._heads.get(run.id)
         if known is None or known.version < run.version:
             self._keep(run)
+            if head is not None and head.run.version >= run.version:
+                head.settled(run.version)
 
     def drop(self, run_id: str, head: Head) -> None:
         """This head was wrong, or may be: the next reader asks the ledger what came after the last durable state."""
@@ -167,12 +185,3 @@ class Heads:
     def _use(self, run_id: str) -> None:
         self._durable.move_to_end(run_id)
         self._used[run_id] = self._clock.monotonic()
-
-
-def _has(records: Sequence[tuple[Record, bytes]], ours: Run) -> bool:
-    """Whether what is queued here may stand in the ledger, by what came after the last state that is known to be there.
-
-    It may while nothing came. Where a part came it is not known whose, and it counts as another's.
-    """
-    at = next((body for record, body in records if record.seq == ours.version), None)
-    return link(at) == ours.head if at is not None else not records or records[0][0].seq > ours.version
