@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import json
-import re
 import os
+import re
 import signal
 import time
 from collections.abc import AsyncIterator
