@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli.ledgers import fail
+from gateway.cli.reviewers import revoking
 from gateway.settings import TO_REVIEW, load_settings
 
 
@@ -38,5 +39,5 @@ def console(
         by = Reviewer(tenant=tenant, id=reviewer, roles=frozenset(role or ()), via="link")
     link, name = links.made_for(by, approval, minutes * 60)
     typer.echo(f"for {by.id}, once, for {minutes:g} minutes", err=True)
-    typer.echo(f"`counterfoil reviewer revoke -- {name}` revokes it, and the session that comes of it", err=True)
+    typer.echo(f"{revoking(config, name)}, and the session that comes of it", err=True)
     typer.echo(link)

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from gateway.cli.ledgers import LedgerOption, fail, with_ledger
-from gateway.settings import load_settings
+from gateway.cli.ledgers import LedgerOption, config_option, fail, with_ledger
+from gateway.outbound.ledger.postgres.address import shown
+from gateway.settings import default_ledger_url, load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Reviewers, and what their programs show.")
 
@@ -64,8 +65,13 @@ def token(
     key, use = (keys.assistants, _ASSISTANT) if for_assistant else (keys.tokens, _PROGRAM)
     text, made = mint(key, use, by, now=time.time(), lives_s=lives_s, unattended=unattended)
     until = datetime.fromtimestamp(made.expires_at, UTC).isoformat(timespec="seconds")
-    typer.echo(f"for {by.id} until {until}; `counterfoil reviewer revoke -- {made.id}` revokes it", err=True)
+    typer.echo(f"for {by.id} until {until}; {revoking(config, made.id)}", err=True)
     typer.echo(text)
+
+
+def revoking(config: Path | None, name: str) -> str:
+    """By which command the token or link with that id is revoked."""
+    return f"`counterfoil reviewer revoke{config_option(config)} -- {name}` revokes it"
 
 
 @app.command()
@@ -101,7 +107,8 @@ def revoke(
     # No token that was made by now is good for longer, and no session.
     first = with_ledger(url, lambda opened: opened.once(said, time.time() + _LONGEST_S))
     what = f"all of {name} in {tenant}" if credential is None else credential
-    typer.echo(f"{what} is revoked" if first else f"{what} was revoked before")
+    at = f"at every gateway on {shown(url or default_ledger_url())}"
+    typer.echo(f"{what} is revoked {at}" if first else f"{what} was revoked before {at}")
 
 
 def _seconds(told: str) -> float:

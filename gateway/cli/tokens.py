@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.ledgers import LedgerOption, fail, with_ledger
+from gateway.cli.ledgers import LedgerOption, config_option, fail, with_ledger
 from gateway.model.principal import Parent, Principal
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.ids import id_maker
@@ -68,7 +68,7 @@ def open_(
     token = mint(key, run=run, principal=who, workflow=workflow, expires_at=expires_at, now=now, parent=passed_on)
     until = datetime.fromtimestamp(expires_at, UTC).isoformat(timespec="seconds")
     typer.echo(f"run {run} for {who.id} under `{workflow}`, until {until}", err=True)
-    typer.echo(f"`counterfoil run revoke {run}` revokes it", err=True)
+    typer.echo(f"`counterfoil run revoke {run}{config_option(config)}` revokes it", err=True)
     typer.echo(token)
 
 
