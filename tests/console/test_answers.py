@@ -334,6 +334,8 @@ async def test_what_is_masked_hides_nothing_from_whoever_approves() -> None:
         whole = await visitor.read(f"/values/{name}?at=%2Fbody")
         assert 'href="?at=%2Fbody&amp;secrets=shown"' in whole
         assert hidden in text_of(await visitor.read(f"/values/{name}?at=%2Fbody&secrets=shown"))
+        long = await at.ask("mail", {**MAIL, "body": f"password='{hidden}' {'x' * 12_000}"})
+        assert "Sizes and digests here are of the masked text." in await visitor.read(f"/approvals/{long}")
 
 
 async def test_a_page_that_a_browser_fetches_ahead_is_no_look() -> None:
