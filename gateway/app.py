@@ -13,6 +13,7 @@ from random import SystemRandom
 from typing import Any
 
 from gateway.inbound.mcp import IDLE_S, OWN_TOOLS
+from gateway.model.answering import Answering
 from gateway.model.limits import DEFAULT, Limits
 from gateway.model.switch import SWITCHES
 from gateway.outbound.agent_entries import AgentSettings
@@ -214,8 +215,12 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
 @asynccontextmanager
 async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue, redactor: Redactor) -> AsyncIterator[Gateway]:
     where = _ledger_option(plan.ledger)
-    approve_at, settle_at = f"counterfoil approvals approve {{id}}{where}", f"counterfoil resolve {{id}}{where}"
-    options = replace(plan.options, approve_at=approve_at, settle_at=settle_at)
+    answering = Answering(
+        approve=f"counterfoil approvals approve {{id}}{where}",
+        settle=f"counterfoil resolve {{id}}{where}",
+        console=None if plan.reviewing is None else plan.reviewing.url,
+    )
+    options = replace(plan.options, where=answering)
     clock = await clock_of(ledger, plan.clock)
     book = Book(ledger, Policies(ledger, plan.policies, plan.default), clock, options)
     engine = Engine(book, catalogue, PlacedLooks(plan.places))

@@ -13,7 +13,7 @@ from gateway.outbound.key_file import run_key
 from gateway.runtime.announce import LinkFor
 from gateway.runtime.matters import Matter
 from gateway.runtime.wording import console_links
-from gateway.settings import ConsoleSettings, Listen, default_ledger_path, load_settings
+from gateway.settings import TO_REVIEW, ConsoleSettings, Listen, default_ledger_path, load_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def run_key_of(config: Path | None) -> bytes:
 
     Raises: ValueError, OSError.
     """
-    told = load_settings(config).run_token_key if config is not None else None
+    told = load_settings(config, only=[("run_tokens",)]).run_token_key if config is not None else None
     if told is not None:
         return told.get_secret_value().encode()
     return run_key(default_ledger_path().with_name("run-tokens.key"))
@@ -58,7 +58,7 @@ def links_of(config: Path | None, url: str | None) -> Links:
 
     Raises: ValueError, OSError.
     """
-    settings = load_settings(config) if config is not None else None
+    settings = load_settings(config, only=TO_REVIEW) if config is not None else None
     if settings is not None and not settings.console.enabled:
         raise ValueError("the console is switched off in that file: `console: {enabled: false}`")
     told = url or (settings.console.url if settings is not None else None)

@@ -219,7 +219,6 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
         idle_s=IDLE_S if told.idle_s is None else told.idle_s,
         longest_s=LONGEST_S if told.longest_s is None else told.longest_s,
         oidc=_flow(reviewing, gateway.book.clock.monotonic),
-        revoked=told.revoked,
     )
     desk, book, ours = gateway.desk, gateway.book, version("counterfoil")
     assistants = Assistants(desk, book, url=reviewing.url, state_key=reviewing.keys.rounds, version=ours)

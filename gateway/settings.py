@@ -5,10 +5,10 @@ never shown: not in messages, which speak of the file as it is written, and not 
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, SecretStr
 
@@ -125,8 +125,20 @@ class Settings:
     """What is better written in another way."""
 
 
-def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
+TO_REVIEW: tuple[Place, ...] = (
+    *(("listen",), ("run_tokens",), ("agents", "url")),
+    *(("console", key) for key in ("enabled", "url", "local_roles")),
+)
+"""What there is to say of where reviewers come in, and by which key."""
+
+
+def load_settings(
+    path: Path, environ: Mapping[str, str] = os.environ, *, only: Collection[Place] | None = None
+) -> Settings:
     """The settings in the file. Relative paths in it start from its folder.
+
+    With `only` the settings are what stands at these places, and as if nothing else were said: so a command needs no
+    secret that it does not use. The whole file must be well-formed all the same.
 
     Raises: SettingsProblems, with all that is wrong with the file.
     """
@@ -135,11 +147,25 @@ def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> Settin
     except Problems as error:
         raise SettingsProblems(list(error.problems)) from None
     said, problems = read_as(document, _File, _PATTERNS)
+    problems += document.problems
+    if isinstance(document.value, Mapping):
+        problems += [one for find in _PROBLEMS for one in find(document)]
+    if only is not None and not problems:
+        document = replace(document, value=_part_of(document.value, only))
+        said, _ = read_as(document, _File, _PATTERNS)
     reading = _Reading(document, environ, path.absolute().parent)
     problems += reading.problems
     if said is None or problems:
         raise SettingsProblems(problems)
     return reading.settings(said)
+
+
+def _part_of(value: Any, only: Collection[Place]) -> Any:
+    """What of the value stands at these places."""
+    if () in only or not isinstance(value, Mapping):
+        return value
+    inside = {key: [place[1:] for place in only if place[:1] == (key,)] for key in value}
+    return {key: _part_of(value[key], places) for key, places in inside.items() if places}
 
 
 # --- the file -------------------------------------------------------------------------------------------------------
@@ -238,10 +264,9 @@ class _Reading:
         self._folder = folder
         self._texts: dict[Place, str] = {}
         self._written: list[tuple[Place, str]] = []
-        self.problems: list[Problem] = [*document.problems]
+        self.problems: list[Problem] = []
         if isinstance(document.value, Mapping):
             self._expand()
-            self.problems += [one for find in _PROBLEMS for one in find(document)]
             self.problems += self._wrong()
 
     def _expand(self) -> None:

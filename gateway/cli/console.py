@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from gateway.cli.ledgers import fail
-from gateway.settings import load_settings
+from gateway.cli.reviewers import revoking
+from gateway.settings import TO_REVIEW, load_settings
 
 
 def console(
@@ -29,12 +30,14 @@ def console(
 
     try:
         links = links_of(config, url)
-        local_roles = load_settings(config).console.local_roles if config is not None else ()
+        local_roles = load_settings(config, only=TO_REVIEW).console.local_roles if config is not None else ()
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     if reviewer is None:
         by = local_reviewer((*local_roles, *(role or ())))
     else:
         by = Reviewer(tenant=tenant, id=reviewer, roles=frozenset(role or ()), via="link")
+    link, name = links.made_for(by, approval, minutes * 60)
     typer.echo(f"for {by.id}, once, for {minutes:g} minutes", err=True)
-    typer.echo(links.link_for(by, approval, minutes * 60))
+    typer.echo(f"{revoking(config, name)}, and the session that comes of it", err=True)
+    typer.echo(link)

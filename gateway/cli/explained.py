@@ -69,7 +69,7 @@ class Explanation:
         if self.judged is None or allowed(self.verdict):
             return None
         known = Options("")
-        return tell.refusal(self.judged.after, self.judged.rules, self.verdict, known.approve_at, known.settle_at)
+        return tell.refusal(self.judged.after, self.judged.rules, self.verdict, known.where)
 
     @property
     def hints(self) -> tuple[str, ...]:

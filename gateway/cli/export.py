@@ -66,7 +66,7 @@ def export(
 
 def _configured(config: Path, ledger: str | None) -> tuple[str, Keyring | None, Rules]:
     try:
-        settings = load_settings(config)
+        settings = load_settings(config, only=[("ledger",), ("data",)])
     except (OSError, SettingsProblems) as error:
         fail(str(error), code=2)
     keys = settings.data.keys if settings.data.keys.ids else None

@@ -87,6 +87,11 @@ def ledger_option(url: str | None) -> str:
     return f" --ledger {shlex.quote(shown(url) if is_postgres(url) else url)}"
 
 
+def config_option(config: Path | None) -> str:
+    """What a command that is told to a person must say to find that configuration."""
+    return "" if config is None else f" --config {shlex.quote(str(config))}"
+
+
 async def book(ledger: Ledger) -> Book:
     """The runs of a ledger, for a person's word; policies come from the ledger itself.
 

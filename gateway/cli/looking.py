@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from gateway.outbound.upstream.spec import Spec
 
 _AFTER_DASHES = "counterfoil.after_dashes"
+_SERVERS = [("upstreams",), ("mcpServers",), ("limits",)]
+_POLICIES = [("policies",), ("workflow",), ("places",)]
+"""What is used of a configuration; no secret elsewhere in it is needed."""
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", metavar="FILE", help="The servers of this gateway.yaml.")
@@ -66,7 +69,7 @@ def servers(ctx: typer.Context, config: Path | None) -> Servers:
     if config is None:
         return Servers([spec_of(target)], prefix=False)
     try:
-        return Servers(specs_of(load_settings(config)), prefix=True)
+        return Servers(specs_of(load_settings(config, only=_SERVERS)), prefix=True)
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
 
@@ -80,7 +83,7 @@ def policy_of(config: Path | None, policy: Path | None, workflow: str | None) ->
     if config is None or policy is not None:
         return policy_at(policy)[0]
     try:
-        settings = load_settings(config)
+        settings = load_settings(config, only=_POLICIES)
         plan = plan_of(replace(settings, workflow=workflow or settings.workflow))
     except (OSError, ValueError) as error:
         fail(str(error), code=2)

@@ -29,7 +29,7 @@ def try_out(
 ) -> None:
     """Send a test message, once, and tell what came of it. No ledger is touched."""
     try:
-        channels = installed(load_settings(config).channels)
+        channels = installed(load_settings(config, only=[("notify",)]).channels)
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     chosen = [one for one in channels if channel in {None, one.name}]

@@ -103,7 +103,8 @@ def _pin_files(where: str, patterns: Sequence[str], config: Path | None) -> None
     from gateway.outbound.looks.places import FolderPlace  # noqa: PLC0415
 
     try:
-        place = FolderPlace(where, Path(where)) if config is None else load_settings(config).places.get(where)
+        known = {} if config is None else load_settings(config, only=[("places", where)]).places
+        place = FolderPlace(where, Path(where)) if config is None else known.get(where)
         if not isinstance(place, FolderPlace):
             fail(f"the configuration has no folder among its places that is named `{visible(where)}`", code=2)
         found = digests(place, [below(pattern) for pattern in patterns])

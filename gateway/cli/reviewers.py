@@ -1,4 +1,4 @@
-"""`counterfoil reviewer token`: mints what a reviewer's programs show to the API and to the operator's MCP server."""
+"""`counterfoil reviewer`: mints what a reviewer's programs and assistants show, and revokes what reviewers have."""
 
 import re
 import time
@@ -8,12 +8,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from gateway.cli.ledgers import fail
+from gateway.cli.ledgers import LedgerOption, config_option, fail, with_ledger
+from gateway.outbound.ledger.postgres.address import shown
+from gateway.settings import default_ledger_url, load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Reviewers, and what their programs show.")
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400}
 _LONGEST_S = 366 * 86_400
+_CREDENTIAL = re.compile(r"[A-Za-z0-9_-]{22}")
 _PROGRAM: Literal["reviewer"] = "reviewer"
 _ASSISTANT: Literal["assistant"] = "assistant"
 
@@ -62,8 +65,50 @@ def token(
     key, use = (keys.assistants, _ASSISTANT) if for_assistant else (keys.tokens, _PROGRAM)
     text, made = mint(key, use, by, now=time.time(), lives_s=lives_s, unattended=unattended)
     until = datetime.fromtimestamp(made.expires_at, UTC).isoformat(timespec="seconds")
-    typer.echo(f"for {by.id} until {until}; `console: {{revoked: [{made.id}]}}` in gateway.yaml revokes it", err=True)
+    typer.echo(f"for {by.id} until {until}; {revoking(config, made.id)}", err=True)
     typer.echo(text)
+
+
+def revoking(config: Path | None, name: str) -> str:
+    """By which command the token or link with that id is revoked."""
+    return f"`counterfoil reviewer revoke{config_option(config)} -- {name}` revokes it"
+
+
+@app.command()
+def revoke(
+    credential: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Of one token or link, as the command says that made it.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--id", metavar="NAME", help="Instead: all that this reviewer has, sessions as well.")
+    ] = None,
+    tenant: Annotated[str, typer.Option(help="The tenant of NAME.")] = "local",
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="FILE", help="The gateway's own file, for its ledger.")
+    ] = None,
+    ledger: LedgerOption = None,
+) -> None:
+    """Have every gateway of this ledger let in no more who shows that token or link, or a session that came of it.
+
+    With --id nobody of that name is let in for a year, by whichever door; who is to come back needs another name.
+    It is in force within two seconds, cannot be taken back, and needs no gateway that runs.
+    """
+    if (credential is None) == (name is None):
+        fail("say either the id of a token or link, or whose all are to be revoked: `--id NAME`", code=2)
+    from gateway.inbound.console.revoking import of_credential, of_reviewer  # noqa: PLC0415 - brings `mcp`: a second
+
+    try:
+        url = ledger or (load_settings(config, only=[("ledger",)]).ledger if config is not None else None)
+    except (OSError, ValueError) as error:
+        fail(str(error), code=2)
+    if credential is not None and not _CREDENTIAL.fullmatch(credential):
+        fail(f"`{credential[:64]}` is no id of a token or link: 22 letters and digits, as its maker was told", code=2)
+    said = of_reviewer(tenant, name or "") if credential is None else of_credential(credential)
+    # No token that was made by now is good for longer, and no session.
+    first = with_ledger(url, lambda opened: opened.once(said, time.time() + _LONGEST_S))
+    what = f"all of {name} in {tenant}" if credential is None else credential
+    at = f"at every gateway on {shown(url or default_ledger_url())}"
+    typer.echo(f"{what} is revoked {at}" if first else f"{what} was revoked before {at}")
 
 
 def _seconds(told: str) -> float:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.ledgers import LedgerOption, fail, with_ledger
+from gateway.cli.ledgers import LedgerOption, config_option, fail, with_ledger
 from gateway.model.principal import Parent, Principal
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.ids import id_maker
@@ -16,6 +16,8 @@ from gateway.outbound.system_account import system_account
 from gateway.settings import load_settings
 
 MAX_HOURS = 720
+_TO_OPEN = [("ledger",), ("policies",), ("workflow",), ("places",)]
+"""What is used of the configuration, beside the key: so no secret of a server is needed."""
 RUN = re.compile(r"run_[0-9a-zA-Z_-]{1,64}")
 
 app = typer.Typer(no_args_is_help=True, help="Runs and who may work in them.")
@@ -45,7 +47,7 @@ def open_(
 
     try:
         key = run_key_of(config)
-        plan = plan_of(load_settings(config)) if config is not None else None
+        plan = plan_of(load_settings(config, only=_TO_OPEN)) if config is not None else None
     except (OSError, ValueError) as error:
         fail(str(error))
     if plan is not None and workflow not in plan.policies:
@@ -66,7 +68,7 @@ def open_(
     token = mint(key, run=run, principal=who, workflow=workflow, expires_at=expires_at, now=now, parent=passed_on)
     until = datetime.fromtimestamp(expires_at, UTC).isoformat(timespec="seconds")
     typer.echo(f"run {run} for {who.id} under `{workflow}`, until {until}", err=True)
-    typer.echo(f"`counterfoil run revoke {run}` revokes it", err=True)
+    typer.echo(f"`counterfoil run revoke {run}{config_option(config)}` revokes it", err=True)
     typer.echo(token)
 
 
@@ -85,7 +87,7 @@ def revoke(
     from gateway.inbound.mcp.revoked import name_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
     try:
-        url = ledger or (load_settings(config).ledger if config is not None else None)
+        url = ledger or (load_settings(config, only=[("ledger",)]).ledger if config is not None else None)
     except (OSError, ValueError) as error:
         fail(str(error), code=2)
     if not RUN.fullmatch(run):

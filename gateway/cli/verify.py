@@ -114,7 +114,7 @@ def _configured(
 ) -> tuple[str, list[bytes], HeadFile | None, Keyring | None]:
     """What was said, and what the configuration says where nothing was."""
     try:
-        settings = load_settings(config)
+        settings = load_settings(config, only=[("ledger",), ("seal",), ("data",)])
     except (OSError, SettingsProblems) as error:
         fail(str(error), UNREADABLE)
     sealing = settings.sealing

@@ -6,12 +6,13 @@ from typing import assert_never
 
 from gateway.kernel.approve import pending, stands
 from gateway.kernel.rules import Rules
+from gateway.model.answering import Answering
 from gateway.model.question import ApprovalAnswer, Question, QuestionState
 from gateway.model.run import Approval, Run
 
 
-def question(run: Run, rules: Rules, approval: Approval, now: datetime, approve_at: str) -> Question:
-    """The question, as it stands now. `approve_at` tells a person where to go, with `{id}` in its place."""
+def question(run: Run, rules: Rules, approval: Approval, now: datetime, where: Answering) -> Question:
+    """The question, as it stands now, and where a person answers it."""
     state, terms = _state(run, approval, now), approval.terms
     superseded = approval.decision == "superseded"
     told = ApprovalAnswer(
@@ -26,7 +27,8 @@ def question(run: Run, rules: Rules, approval: Approval, now: datetime, approve_
         said=approval.reason,
         superseded_by=approval.by if superseded else None,
         attempt=approval.used_by,
-        approve_at=approve_at.format(id=approval.id),
+        approve_at=where.approve_at(approval.id),
+        page=where.page("approval", approval.id),
         asked_at=approval.requested_at.isoformat(timespec="seconds"),
         expires_at=approval.until.isoformat(timespec="seconds"),
         next=NEXT_STEP[state],

@@ -121,7 +121,7 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
         case AttemptRefuted():
             return _gave_back(run, record, event)
         case AttemptAbandoned():
-            return _free_key(_move(run, record, event.attempt), event.attempt)
+            return _free_key(_move(run, record, event.attempt, says=event.reason), event.attempt)
         case AttemptSuspended():
             waits = {"suspended_until": event.expires_at, "awaits": event.awaits, "asked": event.answer}
             return _move(run, record, event.attempt, **waits, **_acts(run, record, event.attempt, event.expires_at))
@@ -133,7 +133,8 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
                 run, record, event.attempt, **goes_on, **_acts(run, record, event.attempt, record.at + timeout)
             )
         case AttemptUnknown():
-            return _move(run, record, event.attempt, queried=None, **_acts(run, record, event.attempt, record.at))
+            lost = {"says": event.reason, "queried": None}
+            return _move(run, record, event.attempt, **lost, **_acts(run, record, event.attempt, record.at))
         case AttemptQueried():
             return _move(run, record, event.attempt, queried=(event.verdict, event.says))
         case AttemptResent():

@@ -4,7 +4,7 @@ Facts come from the run. What the agent itself said comes from payloads, and is 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from gateway.kernel.sentences import shortened
 from gateway.kernel.switches import against
 from gateway.kernel.switches import said as why
 from gateway.model.answer import Cited, Undone
+from gateway.model.answering import Answering
 from gateway.model.canonical import Digest
 from gateway.model.principal import Principal
 from gateway.model.run import Attempt, AttemptState, Planned, Run, RunState
@@ -52,10 +53,8 @@ class Around:
     said: Mapping[Digest, Mapping[str, Any]] | None = None
     """Plans and notes, by digest, as far as they were not erased."""
     undoing: tuple[Undone, ...] = ()
-    approve_at: str = "{id}"
-    """Where a person decides, with `{id}` in the approval's place."""
-    settle_at: str = "{id}"
-    """As `approve_at`, for an attempt."""
+    where: Answering = field(default_factory=Answering)
+    """Where people answer."""
     parent_over: bool = False
     """The run was opened from another that does not go on."""
     switches: Sequence[Switch] = ()
@@ -101,8 +100,8 @@ def status(
         missing=tuple(missing(run, rules)),
         budget_left=left(run, rules.policy, now if run.state is RunState.RUNNING else run.last_at),
         failures=tuple(failures(run)),
-        unsettled=tuple(_unsettled(run, around.settle_at))[:MAX_TOLD],
-        approvals=tuple(_asked(run, around.approve_at, now)),
+        unsettled=tuple(_unsettled(run, around.where))[:MAX_TOLD],
+        approvals=tuple(_asked(run, around.where, now)),
         undoing=around.undoing,
         plan=plan_told(run, around.said or {}, now),
         hypotheses=tuple(hypotheses(run, around.said or {}, now))[:MAX_TOLD],
@@ -152,7 +151,7 @@ def failures(run: Run, *, whole: bool = False) -> Iterator[Failure]:
             yield Failure(verifier=name, signature=signature, says=says, event=f"{run.id}#{proof.seq}")
 
 
-def _unsettled(run: Run, settle_at: str) -> Iterator[Unsettled]:
+def _unsettled(run: Run, where: Answering) -> Iterator[Unsettled]:
     for attempt in sorted(run.unsettled.values(), key=lambda one: one.seq):
         unknown = attempt.state is AttemptState.UNKNOWN
         yield Unsettled(
@@ -160,7 +159,8 @@ def _unsettled(run: Run, settle_at: str) -> Iterator[Unsettled]:
             tool=attempt.intent.tool,
             state=_standing(attempt),
             since=_time(attempt.at),
-            settle_at=settle_at.format(id=attempt.id) if unknown else None,
+            settle_at=where.settle_at(attempt.id) if unknown else None,
+            page=where.page("unknown", attempt.id) if unknown else None,
         )
 
 
@@ -168,11 +168,11 @@ def _standing(attempt: Attempt) -> Any:
     return "unverified" if attempt.unverified else attempt.state.value
 
 
-def _asked(run: Run, approve_at: str, now: datetime) -> Iterator[Asked]:
+def _asked(run: Run, where: Answering, now: datetime) -> Iterator[Asked]:
     waiting = [one for one in run.approvals.values() if pending(one, now)] if run.state is RunState.RUNNING else []
     for one in sorted(waiting, key=lambda one: one.seq):
-        at = approve_at.format(id=one.id)
-        yield Asked(approval=one.id, tool=one.tool, approve_at=at, expires_at=_time(one.expires_at))
+        at, page = where.approve_at(one.id), where.page("approval", one.id)
+        yield Asked(approval=one.id, tool=one.tool, approve_at=at, page=page, expires_at=_time(one.expires_at))
 
 
 # --- what the agent said ----------------------------------------------------------------------------------------------

@@ -44,7 +44,9 @@ class ApprovalHandle(_Part):
 
     id: str
     approve_at: str
-    """A command or an address where a reviewer decides."""
+    """The command with which a reviewer decides."""
+    page: str | None = None
+    """Where the console, if there is one, shows it to a reviewer who comes in there by themselves; no key."""
     expires_at: str
 
 

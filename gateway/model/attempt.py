@@ -152,7 +152,7 @@ class Attempt(NamedTuple):
     source: str = "upstream"
     """Who said that it happened: the upstream in its answer, a `probe` or a `person`."""
     says: str = ""
-    """How they know, where it was not the upstream; of what was not sent, why."""
+    """How they know, where it was not the upstream; of what was not sent, or has no answer, why."""
     sent: int = 1
     """How often it was sent, each time under its one key."""
     sent_at: datetime | None = None

@@ -44,6 +44,14 @@ class Before(Told):
     arguments: dict[str, Any] | None = None
     """None where they were erased."""
 
+    @property
+    def again(self) -> bool:
+        """Whether it came to nothing, so that the same matter is asked again; else it had a matter of its own."""
+        return self.state in _ENDED_WITHOUT
+
+
+_ENDED_WITHOUT = frozenset({"superseded", "returned", "rejected", "withdrawn", "lapsed", "revoked", "expired"})
+
 
 class Change(Told):
     """An argument that is another than in the question before."""

@@ -35,7 +35,9 @@ class ApprovalAnswer(Told):
     attempt: str | None = None
     """The call that was made with it."""
     approve_at: str
-    """Where a person decides."""
+    """The command with which a person decides."""
+    page: str | None = None
+    """Where the console shows it to a reviewer who comes in there by themselves."""
     asked_at: str
     expires_at: str
     next: str

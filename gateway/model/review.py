@@ -28,6 +28,7 @@ Check: TypeAlias = Literal[
     "settles",
     "compensation",
     "damaged",
+    "unseen",
 ]
 """What stood against an answer."""
 

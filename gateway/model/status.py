@@ -103,7 +103,9 @@ class Unsettled(Told):
     state: Literal["open", "suspended", "unknown", "unverified"]
     since: str
     settle_at: str | None = None
-    """Where a person settles it, if a person must."""
+    """The command with which a person settles it, if a person must."""
+    page: str | None = None
+    """Where the console shows it then."""
 
 
 class Asked(Told):
@@ -112,6 +114,9 @@ class Asked(Told):
     approval: str
     tool: str
     approve_at: str
+    """The command with which a person decides."""
+    page: str | None = None
+    """Where the console shows it to a reviewer who comes in there by themselves."""
     expires_at: str
 
 

@@ -1,7 +1,7 @@
 """`console` of a configuration: its shape, what does not fit together in it, and the settings that it is."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -31,8 +31,6 @@ class ConsoleSettings:
     """By which browsers reach us, scheme and authority; None: the address at which we listen."""
     local_roles: tuple[str, ...] = ()
     """Of the reviewer whose account the gateway runs under, beside `owner`."""
-    revoked: frozenset[str] = field(default_factory=frozenset)
-    """Ids of links and tokens that let nobody in any more."""
     idle_s: float | None = None
     """After which a session that nobody used is over; None: as is usual."""
     longest_s: float | None = None
@@ -81,7 +79,6 @@ class ConsoleEntry(FilePart):
     enabled: bool = True
     url: str | None = None
     local_roles: tuple[_Word, ...] = ()
-    revoked: tuple[_Word, ...] = ()
     sessions: SessionsEntry = SessionsEntry()
     oidc: OidcEntry | None = None
 
@@ -91,7 +88,6 @@ class ConsoleEntry(FilePart):
             enabled=self.enabled,
             url=None if self.url is None else text("url").rstrip("/"),
             local_roles=self.local_roles,
-            revoked=frozenset(self.revoked),
             idle_s=self.sessions.idle_s,
             longest_s=self.sessions.longest_s,
             oidc=None if self.oidc is None else self.oidc.settings(lambda key: text("oidc", key)),

@@ -140,7 +140,7 @@ class Book:
             if not events:
                 return events, before, rules
             after, records, postings = self._seal(begun, events, rules, now)
-            head.run = after
+            head.moved(after)
             track, untrack = self._tracking(begun, after, events)
             expected, cited = (before.version, before.head), payloads
             if moved is not None:

@@ -179,14 +179,12 @@ class Claims:
         except Refused as error:
             return Shown(run.id, refusal=tell.unsaid(run, rules, tool, str(error), error.outcome))
         now = utc(self._book.clock.now())
-        options = self._book.options
         around = Around(
             principal,
             await self._tools(offered, party),
             await self._said(run, now),
             tuple(one for one in all_undone(run) or () if one.state != "undone"),
-            options.approve_at,
-            options.settle_at,
+            self._book.options.where,
             await parent_over(run, self._book.fresh_state_of, now),
             thrown(await self._book.fresh_state_of(SWITCHES)),
         )

@@ -21,6 +21,7 @@ from gateway.model.run import Run, RunState
 from gateway.model.switch import SWITCHES, Switch, SwitchThrown
 from gateway.ports import Exhausted, LedgerUnavailable, UnreadableRecord
 from gateway.runtime.book import Book, Step
+from gateway.runtime.explain import stored_in
 from gateway.runtime.inbox import LOOK_S, Inbox, Wanted
 from gateway.runtime.packets import Packets
 from gateway.runtime.policies import PolicyMissing
@@ -83,7 +84,8 @@ class Desk:
         Raises: LedgerUnavailable, CorruptLedger.
         """
         run = await self._seen_by(name, by)
-        return None if run is None else await Packets(self.book, self._seen).of(name, run.id)
+        found = None if run is None else await Packets(self.book, self._seen).of(name, run.id)
+        return found if by.approval is None or found is None else _alone(found)
 
     async def run_for(self, name: str, by: Reviewer) -> Run | None:
         """The run of that name, or of that attempt or question; None as in `packet`.
@@ -135,7 +137,17 @@ class Desk:
         run = await self._seen_by(said.approval, by)
         if run is None:
             raise Refused("unknown", f"no approval `{said.approval[:64]}` is known")
-        after = await self._say(run.id, lambda state, _, now: (approve.answer(state, said, by, now),))
+        asked = run.approvals[said.approval]
+        # What a person agrees to is what they can be shown; the digest alone may stand for anything.
+        blind = said.decision == "approved" and await stored_in(self.book.ledger, asked.arguments) is None
+
+        def answered(state: Run, _rules: Rules, now: datetime) -> Sequence[Event]:
+            answer = approve.answer(state, said, by, now)
+            if blind:
+                raise Refused("unseen", UNSEEN)
+            return (answer,)
+
+        after = await self._say(run.id, answered)
         return Decided(after, after.approvals[said.approval])
 
     async def decide_all(self, answers: Sequence[Answer], by: Reviewer) -> Sequence[Decided | Refused]:
@@ -293,6 +305,19 @@ def _is_news(run: Run, approval: str, by: Reviewer) -> bool:
 
 AT_THE_MACHINE = frozenset({"cli", "local"})
 """Doors of whoever holds the ledger anyway: there the one person of a machine settles what their agent did."""
+
+
+UNSEEN = (
+    "its arguments cannot be shown (erased, changed, stored without their secrets, or locked with a key that is not "
+    "here), and nobody can agree to what they cannot see: reject it, or answer where they can be shown"
+)
+
+
+def _alone(packet: Packet) -> Packet:
+    """For who may see that one question: an earlier one is told only where this one asks the same matter again."""
+    if packet.before is None or packet.before.again:
+        return packet
+    return packet.model_copy(update={"before": None, "changes": ()})
 
 
 def _not_their_own(run: Run, by: Reviewer, what: str) -> None:

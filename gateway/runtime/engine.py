@@ -255,7 +255,7 @@ class Engine:
             elif isinstance(verdict, Replayed):
                 shown = await self._replay(run, rules, verdict.attempt)
             else:
-                refusal = tell.refusal(run, rules, verdict, self._options.approve_at, self._options.settle_at)
+                refusal = tell.refusal(run, rules, verdict, self._options.where)
                 shown = Shown(run.id, refusal=refusal)
                 self.carrier.take_up(run, refusal.attempt)
         except LeftAlone as left:

@@ -6,10 +6,11 @@ conflict with another gateway nor a refused append has a long run read again.
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
 from gateway.kernel.reduce import fold
-from gateway.model.record import link
+from gateway.model.record import Record, link
 from gateway.model.run import Run
 from gateway.ports import Clock, Ledger
 
@@ -30,10 +31,27 @@ PAGE = 64
 class Head:
     """One run's state, moved on by whoever decides, at the moment of deciding."""
 
-    __slots__ = ("run",)
+    __slots__ = ("_ends", "run")
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self._ends = {run.version: run.head}
+        """How each of its appends ends that may be queued still, by version, the oldest first."""
+
+    def moved(self, run: Run) -> None:
+        """It is this from now on."""
+        self.run = run
+        self._ends[run.version] = run.head
+
+    def settled(self, version: int) -> None:
+        """What came before is in the ledger."""
+        while (oldest := next(iter(self._ends))) < version:
+            del self._ends[oldest]
+
+    def holds(self, records: Sequence[tuple[Record, bytes]]) -> bool:
+        """Whether these, which the ledger has, are ours as far as we go. It has an append as a whole or not at all."""
+        both = next((one for one in reversed(records) if one[0].seq <= self.run.version), None)
+        return both is None or self._ends.get(both[0].seq) == link(both[1])
 
 
 class Heads:
@@ -87,16 +105,18 @@ class Heads:
             head = await self.get(run_id)
             if not begun:
                 return head
-        records = await self._ledger.read(run_id, head.run.version, limit=PAGE)
+        known = self._durable.get(run_id, head.run)
+        records = await self._ledger.read(run_id, min(head.run.version, known.version), limit=PAGE)
         if self._heads.get(run_id) is not head:
             return await self.renewed(run_id)  # it was wrong, and is read again, perhaps from before we asked
         new = [(record, link(body)) for record, body in records if record.seq > head.run.version]
-        if new and (new[0][0].previous != head.run.head or len(records) == PAGE):
+        beside = not head.holds(records) or (bool(new) and new[0][0].previous != head.run.head)
+        if beside or len(records) == PAGE:
             # What is queued here was decided without these, it conflicts and is decided again; or they are many.
             self.drop(run_id, head)
             return await self.get(run_id)
         if new:
-            head.run = fold(new, head.run)
+            head.moved(fold(new, head.run))
             self.appended(head.run)
         return head
 
@@ -111,9 +131,11 @@ class Heads:
 
     def appended(self, run: Run) -> None:
         """The ledger has this state of the run now."""
-        known = self._durable.get(run.id)
+        known, head = self._durable.get(run.id), self._heads.get(run.id)
         if known is None or known.version < run.version:
             self._keep(run)
+            if head is not None and head.run.version >= run.version:
+                head.settled(run.version)
 
     def drop(self, run_id: str, head: Head) -> None:
         """This head was wrong, or may be: the next reader asks the ledger what came after the last durable state."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gateway.model.answering import Answering
 from gateway.runtime.lanes import Limits
 
 PATIENCE_S: Mapping[str, float] = {
@@ -25,10 +26,8 @@ class Options:
     """When a call that is not finished is answered with `in_flight`; most clients give up at 60 s."""
     patience_by_client: Mapping[str, float] = field(default_factory=lambda: PATIENCE_S)
     """By the name that a client introduces itself with, where that is another."""
-    approve_at: str = "counterfoil approvals approve {id}"
-    """Where a reviewer decides; `{id}` stands for the approval."""
-    settle_at: str = "counterfoil resolve {id}"
-    """Where a person settles what is unknown; `{id}` stands for the attempt."""
+    where: Answering = field(default_factory=Answering)
+    """Where people answer."""
     drain_s: float = 1.0
     """How long a shutdown waits for calls under way."""
     hold_s: float = 20.0

@@ -46,7 +46,7 @@ class Questions:
         if run is None or found is None or owner is None or not _same(owner, principal):
             raise NoSuchRun(f"no approval `{approval[:128]}` is known")
         rules, now = await self._book.policies.of(run.policy), utc(self._book.clock.now())
-        return asker.question(run, rules, found, now, self._book.options.approve_at)
+        return asker.question(run, rules, found, now, self._book.options.where)
 
     async def _run(self, approval: str, run_id: str | None) -> Run | None:
         asked_in = await run_of(self._book.ledger, approval) if run_id is None else run_id

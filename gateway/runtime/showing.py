@@ -59,7 +59,7 @@ class Showing:
         self, run: Run, rules: Rules, attempt: Attempt, *, replayed: bool, answer: Answer | None = None
     ) -> Shown:
         """The attempt's outcome, and all of its answer if that may be told."""
-        refused = tell.attempt_refusal(run, rules, attempt, self._options.settle_at, self._options.approve_at)
+        refused = tell.attempt_refusal(run, rules, attempt, self._options.where)
         if refused is not None:
             refused = await self._with_failure(refused, run, rules, attempt)
             return Shown(run.id, attempt=attempt.id, refusal=refused, record=tell.contradiction(run, attempt))

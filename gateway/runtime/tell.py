@@ -11,6 +11,7 @@ from gateway.kernel.rules import Rules
 from gateway.kernel.standing import standing
 from gateway.kernel.stop import warning
 from gateway.model.answer import ApprovalHandle, BudgetLeft, Cited, Failure, PolicyRef, Refusal, Undone
+from gateway.model.answering import Answering
 from gateway.model.events import (
     TERMINAL,
     ApprovalRequested,
@@ -68,11 +69,8 @@ _WAITING = {
 }
 
 
-def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str, settle_at: str) -> Refusal:
-    """The typed answer to a proposal that was not dispatched and not replayed.
-
-    `approve_at` and `settle_at` tell a person where to go, with `{id}` in the approval's or the attempt's place.
-    """
+def refusal(run: Run, rules: Rules, verdict: Verdict, where: Answering) -> Refusal:
+    """The typed answer to a proposal that was not dispatched and not replayed; `where` people answer."""
     if run.stopped is not None and not isinstance(verdict, Held):
         return stopped(run, rules, verdict.tool)
     base = _base(run, rules, verdict.tool, verdict.transition) | {"undone": _unmerged(run, rules, verdict)}
@@ -88,12 +86,12 @@ def refusal(run: Run, rules: Rules, verdict: Verdict, approve_at: str, settle_at
         case Held():
             executed: Executed = "unknown" if verdict.outcome is not Outcome.NEEDS_APPROVAL else False
             said = {"outcome": verdict.outcome, "reason": verdict.reason, "retry_after_s": verdict.retry_after_s}
-            approval = _handle(run, verdict.approval, approve_at)
+            approval = _handle(run, verdict.approval, where)
             if verdict.outcome is Outcome.HELD:
-                said["next"] = _settle(NEXT_STEP[Outcome.HELD], verdict.attempt, settle_at)
+                said["next"] = _settle(NEXT_STEP[Outcome.HELD], verdict.attempt, where)
             return _said(base | said | {"executed": executed, "attempt": verdict.attempt, "approval": approval})
         case ApprovalRequested():
-            approval = _handle(run, verdict.approval, approve_at)
+            approval = _handle(run, verdict.approval, where)
             said = {"outcome": Outcome.NEEDS_APPROVAL, "reason": verdict.reason, "approval": approval}
             return _said(base | said)
         case IntentRecorded() | AttemptResumed() | AttemptResent() | Replayed():
@@ -159,11 +157,8 @@ def unsaid(run: Run, rules: Rules, tool: str, reason: str, outcome: Outcome) -> 
     return _said(_base(run, rules, tool, None) | {"outcome": outcome, "reason": reason, "next": advice})
 
 
-def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str, approve_at: str) -> Refusal | None:
-    """The typed answer where the attempt did not end as its upstream said; None where its result may be shown.
-
-    `settle_at` and `approve_at` as in `refusal`.
-    """
+def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, where: Answering) -> Refusal | None:
+    """The typed answer where the attempt did not end as its upstream said; None where its result may be shown."""
     if _speaks_for_itself(attempt):
         return None
     intent = attempt.intent
@@ -172,7 +167,7 @@ def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str, ap
         base["warnings"] = _warnings(run, rules, attempt.receipt, attempt.evidence)
     match attempt.state:
         case AttemptState.UNKNOWN | AttemptState.ABANDONED:
-            return _said(base | _unknown(attempt, settle_at))
+            return _said(base | _unknown(attempt, where))
         case AttemptState.UNSENT:
             reason = f"nothing was sent to the upstream `{intent.upstream}`: {attempt.says or 'it is not there'}"
             return _said(base | {"outcome": Outcome.UPSTREAM_UNAVAILABLE, "reason": reason, "retry_after_s": 2.0})
@@ -186,7 +181,7 @@ def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, settle_at: str, ap
             waits = {"outcome": Outcome.IN_FLIGHT, "executed": True, "retry_after_s": RETRY_S}
             return _said(base | waits | {"reason": "this call was made, and whether it did its work is being verified"})
         case AttemptState.ANSWERED:
-            return _unproven(run, attempt, base, approve_at)
+            return _unproven(run, attempt, base, where)
         case _:
             assert_never(attempt.state)
 
@@ -197,20 +192,21 @@ def _warnings(run: Run, rules: Rules, *places: int | None) -> tuple[str, ...] | 
     return None if told is None else (told,)
 
 
-def _unknown(attempt: Attempt, settle_at: str) -> dict[str, Any]:
+def _unknown(attempt: Attempt, where: Answering) -> dict[str, Any]:
     read = attempt.state is AttemptState.ABANDONED
     held = "it is only a read, ask again" if read else "an equal call is held until it is settled"
-    reason = f"no valid answer came in {attempt.intent.timeout_s:g} s; whether it happened is not known; {held}"
+    reason = f"{attempt.says}; whether it happened is not known; {held}"
     look = NEXT_STEP[Outcome.TIMEOUT_UNKNOWN]
     said = {"outcome": Outcome.TIMEOUT_UNKNOWN, "executed": "unknown", "reason": reason}
-    return said if read else said | {"next": _settle(look, attempt.id, settle_at)}
+    return said if read else said | {"next": _settle(look, attempt.id, where)}
 
 
-def _settle(advice: str, attempt_id: str | None, settle_at: str) -> str:
+def _settle(advice: str, attempt_id: str | None, where: Answering) -> str:
     if attempt_id is None:
         return advice
-    command = f"{settle_at.format(id=attempt_id)} --happened | --did-not-happen --reason …"
-    return f"{advice} A person settles it, after looking, with `{command}`."
+    page, command = where.page("unknown", attempt_id), f"{where.settle_at(attempt_id)} --happened | --did-not-happen"
+    at = "" if page is None else f"at {page} or "
+    return f"{advice} A person settles it, after looking, {at}with `{command} --reason …`."
 
 
 def _speaks_for_itself(attempt: Attempt) -> bool:
@@ -219,7 +215,7 @@ def _speaks_for_itself(attempt: Attempt) -> bool:
     return answered and (attempt.evidence is None or attempt.verdict == "pass")
 
 
-def _unproven(run: Run, attempt: Attempt, base: dict[str, Any], approve_at: str) -> Refusal:
+def _unproven(run: Run, attempt: Attempt, base: dict[str, Any], where: Answering) -> Refusal:
     if attempt.result is None:
         by = "a person settled" if attempt.source == "person" else "the server was asked, and says"
         reason = f"{by} that this call happened; its result was never seen"
@@ -237,7 +233,7 @@ def _unproven(run: Run, attempt: Attempt, base: dict[str, Any], approve_at: str)
     if attempt.verdict == "inconclusive":
         failed["next"] = "The effect was made; whether it is right could not be checked. Do not repeat it; look first."
     if (told := undone(run, attempt)) is not None:
-        handle = _handle(run, run.undo[attempt.id].approval, approve_at)
+        handle = _handle(run, run.undo[attempt.id].approval, where)
         failed |= {"undone": (told,), "approval": handle, "next": advice(run, told)}
     return _said(base | failed | {"budget": _budget(run, base["_rules"], attempt.intent.charge)})
 
@@ -365,13 +361,14 @@ def _in_role(approval: Approval) -> str:
     return "" if waits is None or waits[0].role is None else f" --role {shlex.quote(waits[0].role)}"
 
 
-def _handle(run: Run, approval_id: str | None, approve_at: str) -> ApprovalHandle | None:
+def _handle(run: Run, approval_id: str | None, where: Answering) -> ApprovalHandle | None:
     approval = run.approvals.get(approval_id) if approval_id else None
     if approval is None:
         return None
     return ApprovalHandle(
         id=approval.id,
-        approve_at=approve_at.format(id=approval.id) + _in_role(approval),
+        approve_at=where.approve_at(approval.id) + _in_role(approval),
+        page=where.page("approval", approval.id),
         expires_at=approval.expires_at.isoformat(timespec="seconds"),
     )
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from gateway.model.answering import page_of
 from gateway.model.events import Who
-from gateway.model.notice import Notice, Stage, Subject
+from gateway.model.notice import Notice, Stage
 from gateway.model.unseen import spelled_out
 from gateway.runtime.matters import Matter
 
@@ -93,10 +94,8 @@ def _lines(asked: Matter, stage: Stage, link: str | None) -> Iterator[tuple[str,
 
 def console_links(address: str) -> Callable[[Who | None, Matter], str]:
     """Where the console at that address shows what is asked; whoever opens it must still say who they are."""
-    return lambda _reviewer, asked: f"{address}/console/{_PAGES[asked.about]}/{asked.name}"
+    return lambda _reviewer, asked: page_of(address, asked.about, asked.name)
 
-
-_PAGES: dict[Subject, str] = {"approval": "approvals", "unknown": "attempts", "escalation": "escalations"}
 
 _DOES = {"approval": "Decide", "unknown": "Settle", "escalation": "Look"}
 

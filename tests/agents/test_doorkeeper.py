@@ -336,7 +336,7 @@ async def test_good_run_tokens_are_not_remembered_without_end(monkeypatch: pytes
     ledger = Names()
     revoked = Revoked(ledger.said, ToldClock().monotonic)
     for run in ("a", "b", "c", "a"):
-        assert not await revoked.has(run)
+        assert not await revoked.has(name_of(run))
     assert ledger.asked == 4
 
 
@@ -354,6 +354,18 @@ async def test_who_listens_hears_no_more_once_they_would_not_be_let_in(
     async with asyncio.timeout(5):
         assert (await listening).status == 200
     assert front.relay.begun[0].withdrawal.gone
+
+
+async def test_a_call_that_waits_is_asked_again_whether_its_key_still_lets_it_in(tmp_path: Path) -> None:
+    clock = ToldClock()
+    text, file = keys(tmp_path, clock)
+    front = Front(keeper(keys=file, now=clock.now))
+    assert (await front.call(bearer(text))).status == 200
+    (sent,) = front.relay.begun
+    assert sent.stands is not None
+    assert await sent.stands()
+    clock.tell(60)
+    assert not await sent.stands()
 
 
 async def test_from_afar_nobody_learns_what_stands_behind_a_gateway() -> None:

@@ -22,6 +22,7 @@ from html import unescape
 from pathlib import Path
 
 from gateway.app import COLLECTIONS
+from gateway.model.review import Reviewer
 from gateway.outbound.ledger import open_ledger
 from gateway.runtime.reviews import reviews_of
 from tests import world
@@ -62,11 +63,13 @@ async def told(at: Office) -> None:
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
     visitor = await at.visitor()
+    elsewhere = await at.visitor(Reviewer("other", "olga", frozenset(), via="link"))
     await row("inbox, first look", [await timed(lambda: visitor.read("/"))])
     names = re.findall(r'href="/console/approvals/(ap_[^"]*)"', await visitor.read("/?tool=mail"))
     await row("inbox, first page", [await timed(lambda: visitor.read("/")) for _ in range(LOADS)])
     await row("inbox, page after page", await walked(visitor))
     await row("inbox, filtered", [await timed(lambda: visitor.read("/?text=a+mail&risk=medium")) for _ in range(10)])
+    await row("inbox, of another tenant", [await timed(partial(elsewhere.read, "/")) for _ in range(10)])
     await row("inbox, after an answer", [await after_an_answer(at, visitor, name) for name in names[:10]])
     await row("a packet, the first", [await timed(partial(visitor.read, f"/approvals/{names[10]}"))])
     await row("a packet", [await timed(partial(visitor.read, f"/approvals/{name}")) for name in names[11:21]])

@@ -79,7 +79,9 @@ async def test_people_decide_by_the_api_and_from_their_assistants(effects_server
 
         async with holding(token) as program, holding(assistants) as assistant:
             for amount, decide in ((1, by_the_api), (2, by_an_assistant)):
-                asked = (await transfer(amount))["structuredContent"]["approval"]["id"]
+                handle = (await transfer(amount))["structuredContent"]["approval"]
+                asked = handle["id"]
+                assert handle["page"] == f"{url}/console/approvals/{asked}"
                 await decide(program, assistant, asked)
                 assert (await transfer(amount)).get("isError", False) is False
             opened = await assistant.post("/console/mcp", json=INITIALIZE, headers=ACCEPT)

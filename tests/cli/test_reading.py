@@ -3,11 +3,13 @@
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gateway.cli.plain import visible
+from gateway.model.canonical import digest
 from gateway.model.principal import Principal
 from gateway.model.tool import Silence, Tool
 from gateway.outbound.ledger import open_ledger
@@ -30,6 +32,7 @@ async def a_ledger(folder: Path) -> None:
         await it.engine.open_run(run="run_h", principal=who, origin="token", attribution={})
         for name, arguments in (("read", {"q": HOSTILE}), ("bad", {}), ("pay", {"note": HOSTILE})):
             proposed = world.proposal(name, arguments, run="run_h", principal=who)
+            proposed = replace(proposed, arguments_digest=digest(arguments, ledger.salt))
             await it.engine.call(proposed, world.PatientCaller())
     await ledger.close()
 

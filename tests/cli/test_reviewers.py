@@ -1,5 +1,6 @@
 """A reviewer is let in by what the commands print, at the real gateway, over HTTP."""
 
+import asyncio
 import json
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -9,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gateway.cli.commands import app
+from gateway.inbound.mcp.revoked import KNOWN_S
+from gateway.outbound.ledger import open_ledger
 from gateway.outbound.system_account import system_account
 from tests.cli.agents import counterfoil, ledger_of, post
 
@@ -70,6 +73,7 @@ async def test_serve_prints_a_link_and_the_commands_make_more_and_tokens(tmp_pat
             assert await pressed(other, told) == 303
             assert "<dd>finance, owner</dd>" in (await other.get(said(*more)[0])).text
             token, beside = said("reviewer", "token", "--config", str(config), "--id", "anna", "--for", "1h")
+            name = beside.rpartition(" -- ")[2].partition("`")[0]
             assert "revokes it" in beside
             other.cookies.clear()
             bearer = {"Authorization": f"Bearer {token}"}
@@ -79,6 +83,10 @@ async def test_serve_prints_a_link_and_the_commands_make_more_and_tokens(tmp_pat
             run_token, _ = said("run", "open", "--config", str(config), "--workflow", "starter")
             for agent in ({"Authorization": f"Bearer {run_token}"}, {"Counterfoil-Run": run_token}):
                 assert (await other.get(f"{url}/console", headers=agent)).status_code == 403
+            revoking = ("reviewer", "revoke", "--config", str(config), "--", name)
+            assert (await asyncio.to_thread(said, *revoking))[0].startswith(f"{name} is revoked at")
+            await asyncio.sleep(KNOWN_S)
+            assert (await other.get(f"{url}/console/nowhere", headers=bearer)).status_code == 401
 
 
 @pytest.mark.slow
@@ -121,3 +129,63 @@ def test_what_cannot_be_made_is_said_in_one_line(args: tuple[str, ...], says: st
 def test_where_a_port_is_not_known_the_address_is_asked_for(tmp_path: Path) -> None:
     _, beside = said("console", "--config", str(configured(tmp_path)), code=2)
     assert "say with `--url` where it is" in beside
+
+
+NEEDED_ELSEWHERE = """
+ledger: {ledger}
+policies: policies
+run_tokens: {{key: "{key}"}}
+mcpServers: {{crm: {{url: "https://crm.example/mcp", headers: {{Authorization: "Bearer ${{CRM_TOKEN}}"}}}}}}
+notify: [{{name: team, webhook: "https://hooks.example/x", secret: "${{HOOK_SECRET}}"}}]
+console:
+  local_roles: [finance]
+  oidc: {{issuer: "https://idp.example", client_id: a, client_secret: "${{OIDC_SECRET}}", roles_claim: roles}}
+"""
+POLICY = "workflow: w\ntools: {crm__read: {effect: read}}\ntransitions: [{name: any, tools: ['*']}]\n"
+
+
+def test_what_a_reviewer_has_is_revoked_by_its_id_or_by_their_name(tmp_path: Path) -> None:
+    config = configured(tmp_path)
+    at = ("--config", str(config))
+    told = said("console", *at, "--url", "http://127.0.0.1:1")[1]
+    command = told.partition("`counterfoil ")[2].partition("`")[0].split()
+    assert command[:2] == ["reviewer", "revoke"]
+    assert (
+        "there is no ledger" in said(*command[:2], "--ledger", f"sqlite:///{tmp_path}/no.db", *command[4:], code=1)[1]
+    )
+    asyncio.run(made(f"sqlite:///{tmp_path / 'ledger.db'}"))
+    on = f"at every gateway on sqlite:///{tmp_path / 'ledger.db'}"
+    assert said(*command)[0].endswith(f"is revoked {on}"), "as it stands there, it finds the ledger"
+    assert said(*command)[0].endswith(f"was revoked before {on}")
+    assert (
+        said("reviewer", "revoke", *at, "--id", "anna", "--tenant", "acme")[0] == f"all of anna in acme is revoked {on}"
+    )
+    assert "say either" in said("reviewer", "revoke", *at, code=2)[1]
+    assert "say either" in said("reviewer", "revoke", *at, "--id", "anna", *command[4:], code=2)[1]
+    assert "is no id of a token" in said("reviewer", "revoke", *at, "anna", code=2)[1]
+
+
+async def made(url: str) -> None:
+    """There is a ledger."""
+    await (await open_ledger(url)).close()
+
+
+def test_a_command_needs_no_secret_of_the_file_that_it_does_not_use(tmp_path: Path) -> None:
+    config = tmp_path / "gateway.yaml"
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "w.yaml").write_text(POLICY)
+    config.write_text(NEEDED_ELSEWHERE.format(ledger=f"sqlite:///{tmp_path}/l.db", key="k" * 40))
+    at = ("--config", str(config))
+    link, _ = said("console", *at)
+    assert link.startswith("http://127.0.0.1:8321/console/enter?ticket=")
+    assert said("reviewer", "token", *at, "--id", "anna")[0]
+    assert said("run", "open", *at, "--workflow", "w")[0]
+    assert "there is no ledger" in said("run", "revoke", "run_1", *at, code=1)[1]
+    assert "there is no ledger" in said("verify", *at, code=2)[1]
+    assert "`HOOK_SECRET` is not set" in said("notify", "test", *at, code=2)[1]
+    assert "CRM_TOKEN" not in said("notify", "test", *at, code=2)[1]
+    missing = {"key": "${RUN_KEY}", "ledger": "l.db"}
+    config.write_text(NEEDED_ELSEWHERE.format(**missing))
+    assert "`RUN_KEY` is not set" in said("console", *at, code=2)[1]
+    config.write_text(NEEDED_ELSEWHERE.format(**missing) + "consol: {}\n")
+    assert "no key `consol` is known here" in said("console", *at, code=2)[1], "all of the file is to be well-formed"

@@ -1,11 +1,15 @@
 """What an agent holds opens nothing at the console, and what a reviewer holds nothing at the agents' door."""
 
+from pathlib import Path
+
 import jwt
 import pytest
 
 from gateway.inbound.console import local_reviewer, mint
+from gateway.inbound.console.revoking import OUT, REVOKED, of_credential, of_reviewer
 from gateway.inbound.mcp import RUN_HEADER
 from gateway.inbound.mcp import mint as mint_run
+from gateway.inbound.mcp.revoked import KNOWN_S
 from gateway.inbound.mcp.tokens import BadToken, verify
 from gateway.model.principal import Principal
 from gateway.model.review import Reviewer
@@ -47,10 +51,21 @@ async def test_a_token_says_who_sees_all_tenants(it: Standing) -> None:
     assert (late.status_code, late.json()["error"]) == (401, "the token has expired")
 
 
-async def test_a_revoked_token_lets_nobody_in() -> None:
-    async with consoles("memory:", revoked=frozenset({SAID.id})) as (it,):
-        answer = await it.browser().http.get("/console", headers={"authorization": f"Bearer {REVIEWER_TOKEN}"})
-    assert (answer.status_code, answer.json()["error"]) == (401, "it has been revoked")
+@pytest.mark.parametrize("whole", [False, True])
+async def test_a_token_that_is_revoked_lets_nobody_in_at_any_gateway_two_seconds_later(
+    tmp_path: Path, *, whole: bool
+) -> None:
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    headers = {"authorization": f"Bearer {REVIEWER_TOKEN}"}
+    name = of_reviewer(SAID.reviewer.tenant, SAID.reviewer.id) if whole else of_credential(SAID.id)
+    async with consoles(url, url) as gateways:
+        for it in gateways:
+            assert (await it.browser().http.get("/console", headers=headers)).status_code == 200
+        assert await gateways[0].access.once(name, 2**31)
+        for it in gateways:
+            it.clock.tell(KNOWN_S)
+            answer = await it.browser().http.get("/console", headers=headers)
+            assert (answer.status_code, answer.json()["error"]) == (401, OUT if whole else REVOKED)
 
 
 @pytest.mark.parametrize(

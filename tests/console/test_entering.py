@@ -10,8 +10,13 @@ import jwt
 import pytest
 
 from gateway.inbound.console import Keys, Links, mint
+from gateway.inbound.console.cookies import cookie
+from gateway.inbound.console.revoking import OUT, of_credential, of_reviewer
+from gateway.inbound.console.sessions import begun
+from gateway.inbound.mcp.revoked import KNOWN_S
 from gateway.model.review import Reviewer
-from tests.console.ground import ANNA, FOLLOWED, KEYS, URL, Standing, consoles, ticket_of
+from gateway.ports import LedgerUnavailable
+from tests.console.ground import ANNA, FOLLOWED, KEYS, URL, Browser, Standing, consoles, ticket_of
 
 pytestmark = pytest.mark.anyio
 
@@ -118,11 +123,47 @@ async def test_a_revoked_link_lets_nobody_in_and_ends_the_session_that_it_made(i
     browser = it.browser()
     await browser.enter(link)
     name = (await browser.who() or {})["link"]
-    async with consoles("memory:", revoked=frozenset({name})) as (other,):
-        assert "it has been revoked" in (await other.browser().get(link)).text
-        elsewhere = other.browser()
+    await it.access.once(of_credential(name), 2**31)
+    assert "it has been revoked" in (await it.browser().get(link)).text
+    it.clock.tell(KNOWN_S)
+    assert (await browser.get("/console")).status_code == 401
+
+
+async def test_who_is_let_in_no_more_is_signed_out_whichever_way_they_came_and_others_are_not(it: Standing) -> None:
+    namesake = Reviewer(tenant="other", id="anna", roles=frozenset(), via="link")
+    theirs, others = it.browser(), await it.entered(namesake)
+    let_in(it, theirs, Reviewer(tenant="acme", id="anna", roles=frozenset({"finance"}), via="oidc"))
+    assert await theirs.who() is not None, "as a provider of identities let them in"
+    await it.access.once(of_reviewer("acme", "anna"), 2**31)
+    it.clock.tell(KNOWN_S)
+    assert (await theirs.who(), await others.who() is None) == (None, False)
+    assert OUT in (await it.browser().get(it.link())).text
+
+
+def let_in(it: Standing, browser: Browser, reviewer: Reviewer) -> None:
+    """A session without a link."""
+    session = begun(reviewer, it.clock.now())
+    named = cookie(it.access, "session")
+    browser.http.cookies.set(named.name, it.access.sessions.written(session))
+
+
+async def test_nobody_is_let_in_where_nobody_can_say_whether_they_were_revoked(it: Standing) -> None:
+    browser, link = await it.entered(), it.link()
+
+    async def gone(_: str) -> bool:
+        raise LedgerUnavailable("locked")
+
+    async with consoles("memory:", said=gone) as (blind,):
+        elsewhere = blind.browser()
         elsewhere.http.cookies = browser.http.cookies
-        assert (await elsewhere.get("/console")).status_code == 401
+        token, _ = mint(KEYS.tokens, "reviewer", ANNA, now=0, lives_s=2**31)
+        bearer = {"authorization": f"Bearer {token}"}
+        for answer in (
+            await elsewhere.get("/console"),
+            await blind.browser().get(link),
+            await blind.browser().get("/console", bearer),
+        ):
+            assert answer.status_code == 503
 
 
 CLAIMS: dict[str, Any] = {

@@ -51,6 +51,26 @@ PAGES = [
 ]
 
 
+async def test_a_link_for_one_question_tells_of_another_only_where_that_one_is_asked_again() -> None:
+    async with office(transitions=asking()) as it:
+        await it.calls({"n": 1, "secret": "of another matter"})
+        first = await it.asked()
+        await it.calls({"n": 2})
+        second = await it.asked()
+        here = replace(ANN, approval=second.id)
+        whole, alone = await it.desk.packet(second.id, ANN), await it.desk.packet(second.id, here)
+        assert whole is not None
+        assert alone is not None
+        assert whole.before is not None, "who may see both sees what is other than in the question before"
+        assert (alone.before, alone.changes) == (None, ())
+        assert "of another matter" not in alone.model_dump_json()
+        await it.says("rejected", of=first.id)
+        again = await it.desk.packet(second.id, here)
+        assert again is not None
+        assert again.before is not None
+        assert (again.before.approval, again.before.state) == (first.id, "rejected")
+
+
 async def test_a_link_for_one_question_opens_no_other() -> None:
     async with office(transitions=asking()) as it:
         for number in (1, 2):

@@ -62,6 +62,25 @@ async def test_a_held_call_hears_why_it_is_refused() -> None:
         assert it.sent == []
 
 
+@pytest.mark.parametrize("stands", [True, False])
+async def test_nothing_is_sent_for_who_would_not_be_let_in_any_more_when_the_yes_comes(*, stands: bool) -> None:
+    async def let_in() -> bool:
+        return stands
+
+    async with desk(**LONG) as it:
+        exchange = it.it.modern_exchange("tools/call", it.asks(), meta=TOLD)
+        exchange.stands = let_in
+        work = asyncio.ensure_future(it.it.relay.request(exchange))
+        await it.held()
+        (approval,) = await it.asked()
+        await it.decide(approval)
+        answer: Any = await asyncio.wait_for(work, 5)
+        assert outcome(answer["result"]) == ("result" if stands else "needs_approval")
+        assert len(it.sent) == stands
+        if not stands:
+            assert outcome(await it.call()) == "result", "the yes is not burnt"
+
+
 async def test_progress_is_told_again_and_again_and_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.inbound.mcp.holds.EVERY_S", 0.02)
     async with desk(hold_s=0.2) as it:

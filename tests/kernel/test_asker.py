@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from gateway.kernel.asker import NEXT_STEP, question, says
+from gateway.model.answering import Answering
 from gateway.model.approval import Approval
 from gateway.model.events import Outcome, RunStopped
 from gateway.model.question import QuestionState
@@ -16,6 +17,7 @@ from tests import world
 
 RULES = world.rules(transitions=[{"name": "any", "tools": ["*"], "approval": {"reason": "money leaves"}}])
 NOW = utc(world.T0)
+WHERE = Answering(approve="approve {id}", console="http://127.0.0.1:8321")
 ASKED = Approval(
     id="ap_1",
     action="c1:a",  # type: ignore[arg-type]  # any will do
@@ -45,8 +47,9 @@ CASES: list[tuple[QuestionState, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("state", "changes", "told"), CASES)
 def test_a_question_is_told_as_it_stands(state: QuestionState, changes: dict[str, Any], told: str) -> None:
     run = world.opened(RULES)
-    found = question(run, RULES, replace(ASKED, **changes), NOW, "approve {id}")
+    found = question(run, RULES, replace(ASKED, **changes), NOW, WHERE)
     assert (found.told.state, found.told.next, found.told.approve_at) == (state, NEXT_STEP[state], "approve ap_1")
+    assert found.told.page == "http://127.0.0.1:8321/console/approvals/ap_1"
     assert says(found).startswith(told)
     assert found.awaits == (state == "awaiting")
     assert (found.told.superseded_by, found.told.by) == (
@@ -58,12 +61,12 @@ def test_a_question_is_told_as_it_stands(state: QuestionState, changes: dict[str
 def test_the_end_of_the_run_ends_what_was_not_used(changes: dict[str, Any]) -> None:
     over = RunStopped(outcome=Outcome.INFEASIBLE, reason="no way")
     run = world.opened(RULES)._replace(state=RunState.STOPPED, stopped=over)
-    found = question(run, RULES, replace(ASKED, **changes), NOW, "{id}")
+    found = question(run, RULES, replace(ASKED, **changes), NOW, WHERE)
     assert (found.told.state, says(found)) == ("closed", "the run ended before `ap_1` was answered or used")
 
 
 def test_a_question_of_a_transition_that_is_gone_says_that_policy_asks() -> None:
-    found = question(world.opened(RULES), RULES, replace(ASKED, rule="other"), NOW, "{id}")
+    found = question(world.opened(RULES), RULES, replace(ASKED, rule="other"), NOW, WHERE)
     assert found.told.asks == "policy asks for a person"
 
 

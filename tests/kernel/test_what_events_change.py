@@ -247,7 +247,7 @@ def test_what_did_not_happen_is_given_back_and_its_key_is_free() -> None:
 
 def test_what_was_abandoned_frees_its_key_and_stays_charged() -> None:
     event = AttemptAbandoned(attempt="run_1.2", reason="t")
-    assert of_attempt(sent(), event) == {"state": AttemptState.ABANDONED}
+    assert of_attempt(sent(), event) == {"state": AttemptState.ABANDONED, "says": "t"}
     assert set(changed(sent(), event)) == {"attempts", "keys", "unsettled", "wrote", "touched"}
     unkeyed = sent()
     run, rules = opened()
@@ -256,7 +256,7 @@ def test_what_was_abandoned_frees_its_key_and_stays_charged() -> None:
 
 
 def test_an_unknown_or_suspended_attempt_stays_unsettled() -> None:
-    assert of_attempt(sent(), UNKNOWN) == {"state": AttemptState.UNKNOWN}
+    assert of_attempt(sent(), UNKNOWN) == {"state": AttemptState.UNKNOWN, "says": "t"}
     assert set(changed(sent(), UNKNOWN)) == {"attempts", "unsettled"}
     waits = {"state": AttemptState.SUSPENDED, "suspended_until": NOW, "awaits": "input", "asked": ASKED}
     assert of_attempt(sent(), SUSPENDED) == waits

@@ -15,7 +15,6 @@ FULL = """
 console:
   url: https://review.example/
   local_roles: [finance]
-  revoked: [abc]
   sessions: {idle_s: 600, longest_s: 3600}
   oidc:
     issuer: https://idp.example/realms/acme
@@ -49,7 +48,6 @@ def test_all_that_can_be_said_is_taken_as_it_is_meant(tmp_path: Path) -> None:
         enabled=True,
         url="https://review.example",
         local_roles=("finance",),
-        revoked=frozenset({"abc"}),
         idle_s=600,
         longest_s=3600,
         oidc=OidcSettings(

@@ -1,17 +1,20 @@
 """The one path of a call, over the shipped memory ledger, scripted upstreams and a told clock."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.kernel.approve import resolve
+from gateway.model.answering import Answering
 from gateway.model.events import Outcome
 from gateway.model.proposal import Key, KeySource
 from gateway.model.run import AttemptState
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import Append, Dispatch, LedgerUnavailable
+from gateway.runtime.engine import Engine
 from tests import world
 from tests.people import answer
 from tests.runtime.house import ME, house, outcome
@@ -30,12 +33,39 @@ async def test_a_result_comes_back_unchanged_with_its_record() -> None:
         assert it.upstreams.sent[0].arguments == {"a": 1}
 
 
+@pytest.mark.parametrize("tool", ["write", "read"])
+async def test_the_agent_is_told_what_really_became_of_an_answer_that_never_came(tool: str) -> None:
+    async with house() as it:
+        it.upstreams.will(tool, Silence("the upstream ended with code 9 before it answered"))
+        shown = await it.call(tool, {"a": 1})
+        assert shown.refusal is not None
+        assert shown.refusal.outcome is Outcome.TIMEOUT_UNKNOWN
+        assert shown.refusal.reason.startswith("the upstream ended with code 9 before it answered; whether it")
+
+
+async def test_who_waits_for_a_person_is_told_the_page_where_there_is_a_console() -> None:
+    asks = [{"name": "pay", "tools": ["pay"], "approval": {}}, {"name": "any", "tools": ["*"]}]
+    async with house(transitions=asks) as it:
+        it.book.options = replace(it.book.options, where=Answering(console="https://gate.example"))
+        it.engine = Engine(it.book, it.upstreams)
+        asked = (await it.call("pay")).refusal
+        assert asked is not None
+        assert asked.approval is not None
+        assert asked.approval.page == f"https://gate.example/console/approvals/{asked.approval.id}"
+        it.upstreams.will("write", Silence("the connection was closed"))
+        lost = (await it.call("write")).refusal
+        assert lost is not None
+        page = f"https://gate.example/console/attempts/{lost.attempt}"
+        assert f"A person settles it, after looking, at {page} or with `counterfoil resolve" in lost.next
+
+
 async def test_a_lost_response_is_held_and_never_sent_again_in_this_run_or_another() -> None:
     async with house() as it:
         it.upstreams.will("write", Silence("no answer in 60 s"))
         first = await it.call("write", {"a": 1})
         assert first.refusal is not None
         assert (first.refusal.outcome, first.refusal.executed) == (Outcome.TIMEOUT_UNKNOWN, "unknown")
+        assert first.refusal.reason.startswith("no answer in 60 s; whether it happened is not known")
         again = await it.call("write", {"a": 1}, key=Key(KeySource.CALL_ID, "other"))
         await it.open("run_2")
         elsewhere = await it.call("write", {"a": 1}, run="run_2")

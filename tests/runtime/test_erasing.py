@@ -20,6 +20,7 @@ from gateway.runtime.story import story_of
 from tests import world
 from tests.audit.ledgers import verified
 from tests.runtime.house import House, house
+from tests.runtime.office import ANN, asking, office
 
 BOSS = Who(tenant="local", id="local:boss")
 DAY_S = 86_400.0
@@ -207,3 +208,20 @@ async def test_of_a_run_that_cannot_be_written_to_nothing_is_erased() -> None:
         done = await purge(it)
         assert (done.payloads, done.unread) == (0, 1)
         assert await it.ledger.payload(of(it, {"q": 1})) is not None
+
+
+async def test_a_question_keeps_what_it_asks_for_and_a_yes_outlives_its_arguments() -> None:
+    async with office(transitions=asking()) as at:
+        it, arguments = at.it, {"to": "alice"}
+        await at.calls(arguments)
+        it.clock.tell(DAY_S / 2)
+        assert (await purge(it)).left == ["run_1"]
+        assert of(it, arguments) in dict(await it.ledger.payloads()), "somebody must be shown it"
+        await at.says()
+        await purge(it)
+        assert of(it, arguments) not in dict(await it.ledger.payloads())
+        packet = await at.desk.packet((await at.asked()).id, ANN)
+        assert packet is not None
+        assert packet.arguments is None
+        assert (await at.calls(arguments), at.sent) == ("result", 1)
+        assert await clean(it) == 0, "it was said again"

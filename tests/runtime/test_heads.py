@@ -12,6 +12,7 @@ from gateway.model.events import Held, Outcome
 from gateway.model.record import Record, link
 from gateway.model.run import Run
 from gateway.outbound.ledger.memory import MemoryLedger
+from gateway.ports import Append
 from gateway.runtime import heads
 from gateway.runtime.heads import PAGE, WEIGHT, Heads
 from tests import world
@@ -57,6 +58,50 @@ async def test_of_a_run_that_is_known_only_what_is_new_is_read() -> None:
         assert await two.book.fresh_state_of("run_1") == await two.book.state_of("run_1")
         assert ledger.read_after[0] == known.version
         assert 0 not in ledger.read_after
+
+
+class Slow:
+    """A gateway's way to a ledger that takes its appends only once it may."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self.may = asyncio.Event()
+
+    async def append(self, step: Append) -> None:
+        await self.may.wait()
+        await self._ledger.append(step)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+
+async def test_a_run_is_never_told_without_what_others_wrote_while_an_append_of_ours_is_under_way() -> None:
+    ledger = MemoryLedger()
+    slow = Slow(ledger)
+    slow.may.set()
+    async with house(slow, "you") as two, house(ledger) as one:
+        slow.may.clear()
+        ours = asyncio.ensure_future(noted(two, reason="ours"))
+        await asyncio.sleep(0)
+        assert (await two.book.state_of("run_1")).version == 2, "what is queued here counts for who decides here"
+        await noted(one, reason="theirs")
+        assert await two.book.fresh_state_of("run_1") == await folded(ledger)
+        slow.may.set()
+        await ours
+        assert await two.book.fresh_state_of("run_1") == await folded(ledger)
+
+
+async def test_what_is_queued_here_is_kept_while_nobody_else_writes() -> None:
+    slow = Slow(MemoryLedger())
+    slow.may.set()
+    async with house(slow, "you") as it:
+        slow.may.clear()
+        both = [asyncio.ensure_future(noted(it, reason=str(turn))) for turn in range(2)]
+        await asyncio.sleep(0)
+        assert (await it.book.fresh_state_of("run_1")).version == 3
+        slow.may.set()
+        await asyncio.gather(*both)
+        assert await it.book.fresh_state_of("run_1") == await folded(slow._ledger)
 
 
 async def test_gateways_that_alternate_on_a_run_read_what_the_other_wrote_and_one_record_more() -> None:

@@ -151,7 +151,7 @@ async def test_a_state_that_is_behind_the_ledger_is_read_again_and_loses_no_rece
 
         async def forgetful(_: Dispatch) -> Answer:
             head = await it.book._heads.get("run_1")
-            head.run = world.opened((await it.book.policies.of(head.run.policy)), at=it.clock.now())
+            head.moved(world.opened((await it.book.policies.of(head.run.policy)), at=it.clock.now()))
             return world.ok()
 
         it.upstreams.will("write", forgetful)

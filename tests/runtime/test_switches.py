@@ -10,6 +10,7 @@ import pytest
 
 from gateway.model.events import SwitchThrown
 from gateway.model.party import Party
+from gateway.model.record import utc
 from gateway.model.review import Refused, Reviewer
 from gateway.model.switch import SWITCHES
 from gateway.outbound.ledger import open_ledger
@@ -18,6 +19,7 @@ from gateway.runtime.desk import Desk
 from tests import world
 from tests.audit.ledgers import found, verified
 from tests.runtime.house import House, house, outcome, refused
+from tests.runtime.office import asking, office
 from tests.runtime.undoing import PAID, REFUNDED, sent, standing, swept, undoing
 
 pytestmark = pytest.mark.anyio
@@ -231,3 +233,15 @@ async def test_a_ledger_that_came_back_without_the_newest_switches_is_believed(t
         assert outcome(await it.call("write", {"n": 2})) == "result"
         await restored.close()
     await ledger.close()
+
+
+async def test_a_switch_between_the_yes_and_the_call_stops_the_call_and_leaves_the_yes() -> None:
+    async with office(transitions=asking()) as it:
+        await it.calls()
+        await it.says()
+        number = await throw(it.it, tool="write")
+        assert refused(await it.it.call("write", {"n": 1})) == ("denied", "switch")
+        assert (await it.asked()).usable(utc(it.it.clock.now()))
+        await Desk(it.it.book).lift(number, BOSS, "it was the test system")
+        assert (await it.calls(), it.sent) == ("result", 1)
+        assert found(await verified(it.it.ledger, keys=[])) == []

@@ -1,7 +1,7 @@
 """What the door goes by: keys, lifetimes, where it stands, and which names were said before."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from gateway.inbound.console import credentials
@@ -39,9 +39,13 @@ class Links:
 
     def link_for(self, reviewer: Reviewer, approval: str | None = None, lives_s: float = LINK_S) -> str:
         """A link with which its first user is that reviewer; with an approval, for that one question alone."""
+        return self.made_for(reviewer, approval, lives_s)[0]
+
+    def made_for(self, reviewer: Reviewer, approval: str | None, lives_s: float) -> tuple[str, str]:
+        """As `link_for`; and the id by which it is revoked."""
         by = reviewer if approval is None else _only(reviewer, approval)
-        ticket, _ = credentials.mint(self.keys.links, "console", by, now=self.now(), lives_s=lives_s)
-        return f"{self.url}{ROOT}{ENTER}?ticket={quote(ticket)}"
+        ticket, made = credentials.mint(self.keys.links, "console", by, now=self.now(), lives_s=lives_s)
+        return f"{self.url}{ROOT}{ENTER}?ticket={quote(ticket)}", made.id
 
 
 def _only(reviewer: Reviewer, approval: str) -> Reviewer:
@@ -71,8 +75,6 @@ class Access:
     longest_s: float = LONGEST_S
     oidc: Flow | None = None
     """Where people may sign in, if anywhere."""
-    revoked: frozenset[str] = field(default_factory=frozenset)
-    """Ids of links and tokens that let nobody in any more."""
 
     @property
     def sessions(self) -> Sessions:
@@ -85,28 +87,22 @@ class Access:
         return self.url.startswith("https://")
 
     def ticket(self, text: str) -> Credential:
-        """What a link's ticket says.
+        """What a link's ticket says, whether or not it was revoked or used.
 
         Raises: BadCredential.
         """
-        return self._valid(self.keys.links, "console", text)
+        return credentials.verify(self.keys.links, "console", text, now=self.now())
 
     def token(self, text: str) -> Credential:
-        """What a reviewer's token says.
+        """What a reviewer's token says, whether or not it was revoked.
 
         Raises: BadCredential.
         """
-        return self._valid(self.keys.tokens, "reviewer", text)
+        return credentials.verify(self.keys.tokens, "reviewer", text, now=self.now())
 
     def assistant(self, text: str) -> Credential:
-        """What the token of a reviewer's assistant says.
+        """What the token of a reviewer's assistant says, whether or not it was revoked.
 
         Raises: BadCredential.
         """
-        return self._valid(self.keys.assistants, "assistant", text)
-
-    def _valid(self, key: bytes, use: credentials.Use, text: str) -> Credential:
-        found = credentials.verify(key, use, text, now=self.now())
-        if found.id in self.revoked:
-            raise credentials.BadCredential("it has been revoked")
-        return found
+        return credentials.verify(self.keys.assistants, "assistant", text, now=self.now())

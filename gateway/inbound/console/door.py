@@ -22,12 +22,15 @@ from gateway.inbound.console.fetched import SAFE, check_host, check_own_page, ch
 from gateway.inbound.console.headers import guarded
 from gateway.inbound.console.paths import ASSISTANTS, OPEN, ROOT
 from gateway.inbound.console.refusals import Refusal, Words, is_for_programs, ledger_gone, problem_at
+from gateway.inbound.console.revoking import check
 from gateway.inbound.console.sessions import Session
 from gateway.inbound.console.visitor import STANDS, VISITOR, Visitor
 from gateway.inbound.mcp.door import Turned, check_framing, read_head
 from gateway.inbound.mcp.identity import RUN_HEADER
+from gateway.inbound.mcp.revoked import Revoked
 from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
 from gateway.inbound.mcp.tokens import type_of
+from gateway.model.review import Reviewer
 from gateway.outbound.agent_keys import PREFIX as AGENT_KEY
 from gateway.ports import LedgerUnavailable
 
@@ -55,6 +58,7 @@ class Door:
     _app: ASGIApp
     _access: Access
     _words: Words
+    _revoked: Revoked
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request in, or say why not."""
@@ -105,7 +109,7 @@ class Door:
     async def _visitor(self, path: str, headers: Mapping[str, str], raw: Headers) -> Visitor:
         shown = headers.get("authorization")
         if shown is not None:
-            return self._by_token(path, _bearer(shown))
+            return await self._by_token(path, _bearer(shown))
         return await self._by_cookie(raw)
 
     async def _stands(self, path: str, headers: Mapping[str, str], raw: Headers) -> bool:
@@ -116,11 +120,12 @@ class Door:
             return False
         return True
 
-    def _by_token(self, path: str, text: str) -> Visitor:
+    async def _by_token(self, path: str, text: str) -> Visitor:
         """One is for programs, which decide by themselves; the other for an assistant, whose person is asked."""
         access, asks = self._access, path.removeprefix(ROOT) == ASSISTANTS
         try:
             shown = access.assistant(text) if asks else access.token(text)
+            await self._check_not_revoked(shown.reviewer, shown.id)
             return Visitor(shown.reviewer, unattended=shown.unattended)
         except BadCredential as error:
             if asks and _is_valid(access.token, text):
@@ -134,14 +139,21 @@ class Door:
         session = None if text is None else self._access.sessions.read(text, self._access.now())
         if session is None:
             raise _unknown("nobody is signed in here" if text is None else "your session is over")
-        if session.link in self._access.revoked:
-            raise _unknown("the link by which you came has been revoked")
         try:
+            await self._check_not_revoked(session.reviewer, session.link)
             if await self._access.said(ended(session)):
                 raise _unknown("you have signed out")
         except LedgerUnavailable:
             raise ledger_gone() from None
+        except BadCredential as error:
+            raise _unknown(str(error)) from None
         return Visitor(session.reviewer, session)
+
+    async def _check_not_revoked(self, reviewer: Reviewer, credential: str | None) -> None:
+        try:
+            await check(self._revoked, reviewer, credential)
+        except LedgerUnavailable:
+            raise ledger_gone() from None
 
     # --- is it meant? -----------------------------------------------------------------------------------------------
 

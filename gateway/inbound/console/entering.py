@@ -18,8 +18,10 @@ from gateway.inbound.console.letting_in import let_in
 from gateway.inbound.console.pace import Pace
 from gateway.inbound.console.paths import CALLBACK, ENTER, LEAVE, LOGIN, ROOT, STYLE, question
 from gateway.inbound.console.refusals import Refusal, Words, ledger_gone, page
+from gateway.inbound.console.revoking import check
 from gateway.inbound.console.signing_in import AT_ONCE, PER_S, back, gone
 from gateway.inbound.console.visitor import visitor_of
+from gateway.inbound.mcp.revoked import Revoked
 from gateway.ports import LedgerUnavailable
 
 ANOTHER = "ask for another link: `counterfoil console` on the gateway's machine prints one"
@@ -73,11 +75,13 @@ async def _ticket_of(request: Request) -> str:
     return parse_qs((await request.body()).decode(errors="replace")).get("ticket", [""])[0]
 
 
-def _valid(access: Access, ticket: str) -> Credential:
+async def _valid(access: Access, ticket: str) -> Credential:
     try:
-        return access.ticket(ticket)
+        found = access.ticket(ticket)
+        await check(Revoked(access.said, access.now), found.reviewer, found.id)
     except BadCredential as error:
         raise Refusal(401, f"this link lets nobody in: {error}", ANOTHER) from None
+    return found
 
 
 def _name(credential: Credential) -> str:
@@ -85,7 +89,7 @@ def _name(credential: Credential) -> str:
 
 
 async def _offered(access: Access, ticket: str) -> Response:
-    found = _valid(access, ticket)
+    found = await _valid(access, ticket)
     if await access.said(_name(found)):
         raise _used()
     by = found.reviewer
@@ -105,7 +109,7 @@ async def _offered(access: Access, ticket: str) -> Response:
 
 
 async def _entered(access: Access, ticket: str) -> Response:
-    found = _valid(access, ticket)
+    found = await _valid(access, ticket)
     if not await access.once(_name(found), found.expires_at):
         raise _used()
     asked = found.reviewer.approval
@@ -115,7 +119,9 @@ async def _entered(access: Access, ticket: str) -> Response:
 async def _left(access: Access, request: Request) -> Response:
     session = visitor_of(request).session
     if session is None:
-        raise Refusal(400, "a token is no session: revoke it in the gateway's file", "`console: {revoked: [its jti]}`")
+        raise Refusal(
+            400, "a token is no session and ends by being revoked", "`counterfoil reviewer revoke` with its id"
+        )
     await access.once(ended(session), access.sessions.ends_at(session))
     answer = RedirectResponse(f"{ROOT}/", 303)
     answer.headers.append("set-cookie", cookie(access, "session").cleared())

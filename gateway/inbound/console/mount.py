@@ -12,6 +12,7 @@ from gateway.inbound.console.door import Door
 from gateway.inbound.console.entering import door_routes
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.refusals import Words
+from gateway.inbound.mcp.revoked import Revoked
 from gateway.runtime.desk import Desk
 
 
@@ -22,9 +23,10 @@ def console_app(desk: Desk, access: Access, *, pages: Sequence[BaseRoute], api: 
     """
     words = Words(oidc=access.oidc is not None)
     style = files("gateway.inbound.console").joinpath("door.css").read_text()
+    revoked = Revoked(access.said, access.now)  # the ledger's clock, which never goes back
     app = Starlette(routes=[*door_routes(access, words, style), *api, *pages])
     app.state.desk = desk
-    return Door(app, access, words)
+    return Door(app, access, words, revoked)
 
 
 def is_console(path: str) -> bool:

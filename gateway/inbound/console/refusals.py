@@ -8,7 +8,7 @@ from urllib.parse import quote
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from gateway.inbound.console.api.problems import answer_of, problem_of
+from gateway.inbound.console.api.problems import LEDGER_RETRY, answer_of, problem_of
 from gateway.inbound.console.paths import ASSISTANTS, LOGIN, ROOT, STYLE
 
 
@@ -26,7 +26,7 @@ class Refusal(Exception):
 
 def ledger_gone() -> Refusal:
     """Nobody can be let in without the ledger."""
-    return Refusal(503, "the ledger cannot be asked now", "try again in a moment")
+    return Refusal(503, "the ledger cannot be asked now", "try again in a moment", headers=LEDGER_RETRY)
 
 
 @dataclass(frozen=True, slots=True)

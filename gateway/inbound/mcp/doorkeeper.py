@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from gateway.inbound.mcp.challenges import METADATA, Challenges, unsure
 from gateway.inbound.mcp.door import Head, Scope, Turned
 from gateway.inbound.mcp.identity import ANONYMOUS, RUN_HEADER, NotLetIn, check_no_reviewer, run_token
-from gateway.inbound.mcp.revoked import Revoked
+from gateway.inbound.mcp.revoked import Revoked, name_of
 from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
 from gateway.inbound.mcp.tokens import RunToken, type_of
 from gateway.model.party import Behalf
@@ -217,7 +217,7 @@ class Doorkeeper:
             return
         try:
             for run in (token.run, *([token.parent.run] if token.parent is not None else ())):
-                if await self._revoked.has(run):
+                if await self._revoked.has(name_of(run)):
                     raise NotLetIn(f"the run token was revoked: the one of the run `{run}`")
         except LedgerUnavailable:
             raise unsure("the ledger cannot be read, so it is not known whether the run token was revoked") from None

@@ -5,7 +5,7 @@ before the answer over its line, and leaves in it what was shown; the transport 
 a live client. JSON-RPC ids alone cannot do this: clients reuse them [CVE-2026-25536].
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -112,5 +112,7 @@ class Exchange:
     """What the gate answered, once it has."""
     behalf: Behalf | None = field(default=None, repr=False)
     """For whom upstreams are called that ask; None for who came without an access token, or where none asks."""
+    stands: Callable[[], Awaitable[bool]] | None = field(default=None, repr=False)
+    """Whether whoever sent it would be let in now as well; None where nobody shows anything, as over stdio."""
     withdrawal: Withdrawal = field(default_factory=Withdrawal)
     """Said by the transport for a lost connection, by the relay for a cancel."""

@@ -51,7 +51,7 @@ def _message(asking: Asking, question: Question) -> str:
     arguments = asking.params.get("arguments") or {}
     told = spelled_out(dumps(arguments, ensure_ascii=False, indent=2), keep="\n")
     if len(told) > MAX_ARGUMENTS:
-        whole = f"\n… cut; all {len(told)} characters: {question.told.approve_at}"
+        whole = f"\n… cut; all {len(told)} characters: {question.told.page or question.told.approve_at}"
         told = f"{told[:MAX_ARGUMENTS]}{whole}\ndigest of all: {digest(arguments, b'')}"
     lines = (
         f"May this call be made? Tool: {spelled_out(question.told.tool)}",

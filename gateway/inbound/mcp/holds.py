@@ -152,7 +152,7 @@ def waits_for(question: Question) -> str:
     told = question.told
     missing = told.needed - len(told.agreed)
     who = "a person" if missing == 1 else f"{missing} people"
-    return f"waiting for {who} to approve `{told.tool}` ({told.asks}): {told.approve_at}"
+    return f"waiting for {who} to approve `{told.tool}` ({told.asks}): {told.page or told.approve_at}"
 
 
 def _not_listening() -> None:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
 from mcp_types.jsonrpc import INTERNAL_ERROR
@@ -177,6 +178,7 @@ class Front:
             headers = without_credentials(head.headers)
             exchange = Exchange(message, visitor.principal, "http", wire, headers, None, visitor.token)
             exchange.behalf = visitor.behalf
+            exchange.stands = partial(self._stands, scope, head)
             wire.exchange = exchange
             if message["method"] == LISTEN and visitor is not ANYBODY:
                 with self._standing(scope, head, wire):
@@ -251,6 +253,7 @@ class Front:
         wire.track, track.wire = track, wire
         exchange = Exchange(message, principal, "http", track, headers, session, token)
         exchange.behalf = visitor.behalf
+        exchange.stands = partial(self._stands, scope, head)
         if not session.flights.board(exchange):
             conversation.settle(track)
             raise Turned(400, "a request with that id is still under way", request_id=id_of(message))
@@ -315,6 +318,14 @@ class Front:
                     await wire.complete()
             finally:
                 wire.track.drop(wire)
+
+    async def _stands(self, scope: Scope, head: Head) -> bool:
+        """Whether who sent that request would be let in now; not where that cannot be said."""
+        try:
+            await self._keeper.visitor(scope, head)
+        except Turned:
+            return False
+        return True
 
     @contextmanager
     def _standing(self, scope: Scope, head: Head, wire: Wire) -> Iterator[None]:

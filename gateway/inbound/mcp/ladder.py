@@ -131,14 +131,18 @@ class Ladder:
     async def _hold(
         self, asking: Asking, proposal: Proposal, caller: Caller, question: Question, shown: Shown
     ) -> Shown:
-        """What comes of the call if a person decides while its client can be kept waiting; else `shown`."""
+        """What comes of the call if a person decides while its client can be kept waiting; else `shown`.
+
+        What the client showed may have run out, or been revoked, while it waited: then nothing is sent for it.
+        """
         questions, client = self._gate.questions, str(asking.party.client.get("name"))
         tells = asking.meta.get("progressToken") is not None
         now, since = asyncio.get_running_loop().time(), caller.since()
         waited_s = 0.0 if since is None else now - since
         within_s = min(questions.hold_s(question, client, tells=tells), questions.patience_s(client) - waited_s)
         held = await self._holds.keep(asking, caller, question, max(0.0, within_s))
-        if held.question.awaits or not held.there:
+        stands = asking.exchange.stands
+        if held.question.awaits or not held.there or (stands is not None and not await stands()):
             return shown
         return await self._decided(proposal, caller, held.question)
 

@@ -1,6 +1,6 @@
-"""Run tokens that let nobody in any more.
+"""Credentials that let nobody in any more: run tokens, and what reviewers have (`inbound/console/revoking`).
 
-A token says all by itself and stands in no file. So that it was revoked is a name in the ledger, which all gateways
+Each says all by itself and stands in no file. So that it was revoked is a name in the ledger, which all gateways
 that it is good at share: one place to say it, whichever of them runs, and nothing to copy.
 """
 
@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 KNOWN_S = 2.0
-"""How long a token that was not revoked is taken for good: to look into the ledger for each request costs latency."""
+"""How long what was not revoked is taken for good: to look into the ledger for each request costs latency."""
 MAX_KNOWN = 10_000
 
 
@@ -18,24 +18,24 @@ def name_of(run: str) -> str:
 
 
 class Revoked:
-    """What the ledger says of the tokens of runs. `said` is `Ledger.said`; one for each process."""
+    """What the ledger says of credentials. `said` is `Ledger.said`; one for each door of a process."""
 
     def __init__(self, said: Callable[[str], Awaitable[bool]], monotonic: Callable[[], float]) -> None:
         self._said = said
         self._monotonic = monotonic
         self._good_until: OrderedDict[str, float] = OrderedDict()
 
-    async def has(self, run: str) -> bool:
-        """Whether the token of that run was revoked, at latest two seconds ago.
+    async def has(self, name: str) -> bool:
+        """Whether that was said in the ledger, at latest two seconds ago.
 
         Raises: LedgerUnavailable.
         """
-        if self._monotonic() < self._good_until.get(run, 0.0):
+        if self._monotonic() < self._good_until.get(name, 0.0):
             return False
-        if await self._said(name_of(run)):
+        if await self._said(name):
             return True
-        self._good_until[run] = self._monotonic() + KNOWN_S
-        self._good_until.move_to_end(run)
+        self._good_until[name] = self._monotonic() + KNOWN_S
+        self._good_until.move_to_end(name)
         while len(self._good_until) > MAX_KNOWN:
             self._good_until.popitem(last=False)
         return False

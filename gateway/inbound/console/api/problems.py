@@ -30,6 +30,8 @@ What belongs to another tenant is not there: the two answers must not differ.
 """
 
 NOT_THERE = "there is no such thing here, or it is not yours to see"
+LEDGER_RETRY = {"Retry-After": "5"}
+"""Where the ledger cannot be asked."""
 RETRY_S = 60
 """After which a reviewer who has decided too much may try again, where the refusal says nothing of its own."""
 

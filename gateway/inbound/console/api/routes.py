@@ -18,7 +18,15 @@ from gateway.inbound.console.api import told
 from gateway.inbound.console.api.bodies import body_of, query_of
 from gateway.inbound.console.api.changes import Changes
 from gateway.inbound.console.api.operations import Asked, Lead, Operation, document, is_name
-from gateway.inbound.console.api.problems import Troubled, again_after, answer_of, not_there, problem_of, refusal_of
+from gateway.inbound.console.api.problems import (
+    LEDGER_RETRY,
+    Troubled,
+    again_after,
+    answer_of,
+    not_there,
+    problem_of,
+    refusal_of,
+)
 from gateway.inbound.console.api.switching import SWITCHING
 from gateway.inbound.console.api.telling import approval_out, row_of_run, waiting_out
 from gateway.inbound.console.paths import ROOT
@@ -34,7 +42,6 @@ from gateway.runtime.reviews import reviews_of
 
 UNDER = "/api/v1"
 """Behind `/console`."""
-LEDGER_RETRY_S = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +357,7 @@ def _answering(api: Api, by_method: Mapping[str, Operation[Api]]) -> Callable[[R
         except Refused as refused:
             return answer_of(refusal_of(refused), again_after(refused, api.book.clock.now()))
         except LedgerUnavailable as error:
-            return answer_of(problem_of(503, "ledger", str(error)), {"Retry-After": str(LEDGER_RETRY_S)})
+            return answer_of(problem_of(503, "ledger", str(error)), LEDGER_RETRY)
 
     return answer
 

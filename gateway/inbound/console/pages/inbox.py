@@ -184,11 +184,11 @@ async def _row(site: Site, one: Waiting, order: Sequence[str], by: Reviewer) -> 
         run = await site.book.state_of(one.run)
         told = await _arguments(site.book, run, one)
         if isinstance(told, Long):
-            told = told._replace(head=site.masks.redact_text(told.head))
+            shown: Any = told._replace(head=site.masks.redact_text(told.head))
         else:
-            told = await asyncio.to_thread(site.masks.redact, told)
-        what, whole = brief(told, order)
-        return Row(one, what, whole, _barred(one, run.approvals.get(one.name), by))
+            shown = await asyncio.to_thread(site.masks.redact, told)
+        what, whole = brief(shown, order)
+        return Row(one, what, whole and shown == told, _barred(one, run.approvals.get(one.name), by))
     except (CorruptLedger, UnreadableRecord):  # one damaged run hides no other
         return Row(one, *brief(None), _barred(one, None, by))
 

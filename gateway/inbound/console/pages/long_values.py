@@ -13,14 +13,18 @@ PART = 50_000
 """Characters of a whole value on one page."""
 
 
-async def whole(site: Site, request: Request, text: str, *, at: str, back: tuple[str, str]) -> Response:
-    """The part of the text that is asked for; `back` is where it belongs, and how that is called."""
+async def whole(site: Site, request: Request, text: str, *, at: str, back: tuple[str, str], masked: bool) -> Response:
+    """The part of the text that is asked for; `back` is where it belongs, and how that is called.
+
+    With `masked` it is said that it has masks, and where it is without them.
+    """
     parts = max(1, -(-len(text) // PART))
     part = _number(request.query_params.get("part", "1"), parts)
     piece = text[(part - 1) * PART : part * PART]
     links = {other: linked(request.query_params, part=other) for other in range(1, parts + 1)}
     drawn = await asyncio.to_thread(shown, piece, strict=True)
     values: dict[str, Any] = {"at": at, "text": drawn, "part": part, "parts": links, "size": len(text), "back": back}
+    values["unmasked"] = linked(request.query_params, secrets="shown") if masked else None
     return await site.page(request, "value.html", **values)
 
 

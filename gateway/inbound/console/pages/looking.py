@@ -89,8 +89,9 @@ async def arguments(site: Site, request: Request) -> Response:
     if body is None:
         raise Missing(f"step {step} of `{name[:128]}` has no arguments that can be shown")
     back = (f"/runs/{name}#step-{step}", f"step {step} of {name}")
-    text = await asyncio.to_thread(site.masked, request, body.decode("utf-8", "replace"))
-    return await whole(site, request, text, at="all arguments", back=back)
+    real = body.decode("utf-8", "replace")
+    text = await asyncio.to_thread(site.masked, request, real)
+    return await whole(site, request, text, at="all arguments", back=back, masked=text != real)
 
 
 async def _cited(site: Site, run: str, step: int) -> Digest | None:

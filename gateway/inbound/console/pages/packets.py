@@ -34,8 +34,6 @@ from gateway.runtime.story import escalated
 
 ROOMS = {"approval": "approvals", "attempt": "attempts", "run": "escalations"}
 """Where the pages are, by what is asked about."""
-ENDED_WITHOUT = frozenset({"superseded", "returned", "rejected", "withdrawn", "lapsed", "revoked", "expired"})
-"""States of a question after which the same matter is asked again."""
 MAX_SEARCHED = 500_000
 """Characters of all arguments that are looked through for odd ones."""
 MAX_FOUND = 5_000
@@ -58,7 +56,9 @@ class Told:
     odd: Sequence[tuple[str, int]]
     """Characters that hide or look like others, each by its name with how often it is there."""
     masked: bool
-    """Whether secrets in the arguments are shown as what they are, and not as they are."""
+    """Whether secrets in what it asks for are masked."""
+    masked_before: bool
+    """Whether secrets in what was asked before are masked."""
     compared: Compared | None
     """With what was asked before."""
     believed: Sequence[tuple[str, str]]
@@ -77,7 +77,7 @@ class Told:
     @property
     def again(self) -> bool:
         """Whether it is asked again: a question that waits, or that was granted, was about something of its own."""
-        return self.packet.before is not None and self.packet.before.state in ENDED_WITHOUT
+        return self.packet.before is not None and self.packet.before.again
 
     @property
     def handed_over(self) -> bool:
@@ -121,8 +121,9 @@ class Told:
 
     @property
     def whole(self) -> bool:
-        """Whether its arguments are shown to their end."""
-        return self.packet.arguments is not None and (self.exact_cut is None or self.exact_cut.whole is None)
+        """Whether its arguments are shown to their end, and nothing of them is masked."""
+        to_the_end = self.exact_cut is None or self.exact_cut.whole is None
+        return self.packet.arguments is not None and to_the_end and not self.masked
 
     @property
     def reach(self) -> Sequence[tuple[str, str]]:
@@ -221,7 +222,8 @@ def _told(one: Packet, run: Run, masked: Callable[[Any], Any]) -> Told:
         exact=shown(short.head, strict=True),
         exact_cut=short,
         odd=oddities(one.arguments),
-        masked=values != one.arguments or before != earlier,
+        masked=values != one.arguments,
+        masked_before=before != earlier,
         compared=None if before is None or values is None else compared(before, values),
         believed=tuple(believed(one)),
     )
@@ -267,9 +269,10 @@ async def value(site: Site, request: Request) -> Response:
     if one is None or one.arguments is None:
         raise Missing(f"no value of `{name}` can be shown")
     values = await asyncio.to_thread(site.masked, request, one.arguments)
-    text = await asyncio.to_thread(_text, pointed(values, at))
+    part, real = pointed(values, at), pointed(one.arguments, at)
+    text = await asyncio.to_thread(_text, part)
     back = (f"/{ROOMS[one.about]}/{name}", name)
-    return await whole(site, request, text, at=at or "all arguments", back=back)
+    return await whole(site, request, text, at=at or "all arguments", back=back, masked=part != real)
 
 
 def _text(value: Any) -> str:
