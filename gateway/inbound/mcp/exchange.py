@@ -5,7 +5,7 @@ before the answer over its line, and leaves in it what was shown; the transport 
 a live client. JSON-RPC ids alone cannot do this: clients reuse them [CVE-2026-25536].
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -114,3 +114,13 @@ class Exchange:
     """For whom upstreams are called that ask; None for who came without an access token, or where none asks."""
     withdrawal: Withdrawal = field(default_factory=Withdrawal)
     """Said by the transport for a lost connection, by the relay for a cancel."""
+    found_again: Callable[[], Awaitable[Principal | None]] | None = field(default=None, repr=False)
+    """Who sends it, as the door finds them now; None on stdio, where nobody else can come to be there."""
+
+    async def sender(self) -> Principal | None:
+        """Who sends it, with what they have now, and None if they would not be let in any more: a request may wait for
+        a person for minutes, in which its credential may end, be revoked, or become somebody else's.
+        """
+        found = self.principal if self.found_again is None else await self.found_again()
+        same = found is not None and (found.tenant, found.id) == (self.principal.tenant, self.principal.id)
+        return found if same else None

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
 from mcp_types.jsonrpc import INTERNAL_ERROR
@@ -38,6 +39,7 @@ from gateway.inbound.mcp.streams import Event, Watch, Wire, answering_frame, qui
 from gateway.model.answer import Shown
 from gateway.model.canonical import JsonObject
 from gateway.model.limits import DEFAULT
+from gateway.model.principal import Principal
 from gateway.outbound.upstream.sdk import ERROR_CODE_HTTP_STATUS, MCP_PROTOCOL_VERSION_HEADER
 
 _LOG = logging.getLogger("counterfoil.inbound")
@@ -177,6 +179,7 @@ class Front:
             headers = without_credentials(head.headers)
             exchange = Exchange(message, visitor.principal, "http", wire, headers, None, visitor.token)
             exchange.behalf = visitor.behalf
+            exchange.found_again = partial(self._found_again, scope, head)
             wire.exchange = exchange
             if message["method"] == LISTEN and visitor is not ANYBODY:
                 with self._standing(scope, head, wire):
@@ -251,6 +254,7 @@ class Front:
         wire.track, track.wire = track, wire
         exchange = Exchange(message, principal, "http", track, headers, session, token)
         exchange.behalf = visitor.behalf
+        exchange.found_again = partial(self._found_again, scope, head)
         if not session.flights.board(exchange):
             conversation.settle(track)
             raise Turned(400, "a request with that id is still under way", request_id=id_of(message))
@@ -315,6 +319,13 @@ class Front:
                     await wire.complete()
             finally:
                 wire.track.drop(wire)
+
+    async def _found_again(self, scope: Scope, head: Head) -> Principal | None:
+        """Who sent that request, as far as it can be said now that they would still be let in."""
+        try:
+            return (await self._keeper.visitor(scope, head)).principal
+        except Turned:
+            return None
 
     @contextmanager
     def _standing(self, scope: Scope, head: Head, wire: Wire) -> Iterator[None]:
