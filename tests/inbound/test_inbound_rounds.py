@@ -49,6 +49,22 @@ async def test_what_an_older_server_asks_is_brought_with_the_next_round() -> Non
     assert len(it.gate.proposals) == 1
 
 
+async def test_a_person_who_stopped_the_call_stops_its_further_rounds_until_it_may_go_on() -> None:
+    it = Asked()
+    asks(it)
+    it.offers.owners["t"] = "up"
+    first = (await it.modern("tools/call", {"name": "t"}, can=CAN))["result"]
+    again = {"name": "t", "inputResponses": {"q1": {"action": "accept"}}, "requestState": first["requestState"]}
+    it.gate.stopped = "`boss` has stopped the tool `t` (switch 1): it pays twice"
+    told = await it.modern("tools/call", again, can=CAN)
+    assert told["error"] == {"code": -32600, "message": it.gate.stopped}
+    assert it.gate.looked == [("me", ("up",), "t")]
+    assert it.gate.finished == []
+    it.gate.stopped = None
+    done = (await it.modern("tools/call", again, can=CAN))["result"]
+    assert done["structuredContent"] == {"action": "accept"}
+
+
 async def test_a_round_that_brings_nothing_is_asked_again() -> None:
     it = Asked()
     asks(it)
