@@ -5,6 +5,7 @@ import resource
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -44,6 +45,7 @@ from gateway.outbound.oidc.provider import Provider
 from gateway.plan import MAKE_ID
 from gateway.reviewing import Reviewing
 from gateway.runtime import trace
+from gateway.runtime.lineage import opened_from
 
 GRACE_S = 1
 """How long open streams may delay the end of the HTTP front; calls under way are the engine's to wait for."""
@@ -155,6 +157,7 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
             run_key=run_key,
             clock=clock,
             said=gateway.book.ledger.said,
+            opened_from=partial(opened_from, gateway.book.ledger),
             on_behalf=gateway.catalogue.personal,
         ),
         hosts=[urlsplit(url).netloc],

@@ -78,7 +78,7 @@ def revoke(
     ] = None,
     ledger: LedgerOption = None,
 ) -> None:
-    """Have every gateway of this ledger refuse the token of a run, and those of runs that were opened from it.
+    """Have every gateway of this ledger refuse the token of a run, and those of all runs that descend from it.
 
     It is in force within two seconds, for good, and needs no gateway that runs. What is under way ends by itself.
     """

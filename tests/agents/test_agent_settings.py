@@ -213,9 +213,14 @@ async def test_what_the_file_says_is_who_comes_in(tmp_path: Path) -> None:
     async def said(_: str) -> bool:
         return False
 
+    async def opened_from(_: str) -> None:
+        return None
+
     told = replace(load(tmp_path, FULL), anonymous=False)
     clock = ToldClock()
-    front = Front(doorkeeper_of(told, url="https://gateway.example", run_key=KEY, clock=clock, said=said))
+    front = Front(
+        doorkeeper_of(told, url="https://gateway.example", run_key=KEY, clock=clock, said=said, opened_from=opened_from)
+    )
     found = await front.send({}, path="/.well-known/oauth-protected-resource", verb="GET")
     assert found.json["resource"] == "https://gateway.example/mcp"
     assert (await front.call({"x-client-subject": "CN=ci,O=acme"}, peer=("10.0.0.9", 1))).status == 200

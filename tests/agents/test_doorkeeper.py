@@ -299,6 +299,10 @@ class Names:
         self.names: set[str] = set()
         self.asked = 0
         self.gone = False
+        self.parents: dict[str, str] = {}
+
+    async def opened_from(self, run: str) -> str | None:
+        return self.parents.get(run)
 
     async def said(self, name: str) -> bool:
         self.asked += 1
@@ -309,7 +313,7 @@ class Names:
 
 async def test_a_revoked_run_token_is_refused_within_two_seconds_and_so_are_its_children() -> None:
     clock, ledger = ToldClock(), Names()
-    front = Front(keeper(revoked=Revoked(ledger.said, clock.monotonic)))
+    front = Front(keeper(revoked=Revoked(ledger.said, ledger.opened_from, clock.monotonic)))
     shown = {"counterfoil-run": run_token()}
     child = {"counterfoil-run": run_token(run="run_2", parent=Parent("run_1"))}
     for _ in range(5):
@@ -323,9 +327,29 @@ async def test_a_revoked_run_token_is_refused_within_two_seconds_and_so_are_its_
         assert (told.status, told.why) == (403, "the run token was revoked: the one of the run `run_1`")
 
 
+async def test_a_revoked_run_token_takes_all_with_it_that_descend_from_its_run_within_two_seconds_too() -> None:
+    clock, ledger = ToldClock(), Names()
+    front = Front(keeper(revoked=Revoked(ledger.said, ledger.opened_from, clock.monotonic)))
+    ledger.parents = {"run_3": "run_2", "run_2": "run_1"}
+    tokens = [
+        run_token(run="run_2", parent=Parent("run_1")),
+        run_token(run="run_3", parent=Parent("run_2")),
+        run_token(run="run_4", parent=Parent("run_3")),  # has made no call, so that no ledger knows it
+    ]
+    assert (await front.call({"counterfoil-run": tokens[0]})).status == 200
+    ledger.names.add(name_of("run_1"))
+    clock.tell(KNOWN_S - 0.1)
+    for token in tokens[1:]:
+        assert (await front.call({"counterfoil-run": token})).status == 200
+    clock.tell(0.1)
+    for token in tokens:
+        told = await front.call({"counterfoil-run": token})
+        assert (told.status, told.why) == (403, "the run token was revoked: the one of the run `run_1`")
+
+
 async def test_while_the_ledger_cannot_be_read_no_run_token_is_taken() -> None:
     clock, ledger = ToldClock(), Names()
-    front = Front(keeper(revoked=Revoked(ledger.said, clock.monotonic)))
+    front = Front(keeper(revoked=Revoked(ledger.said, ledger.opened_from, clock.monotonic)))
     ledger.gone = True
     told = await front.call({"counterfoil-run": run_token()})
     assert (told.status, told.headers["retry-after"]) == (503, "5")
@@ -334,9 +358,9 @@ async def test_while_the_ledger_cannot_be_read_no_run_token_is_taken() -> None:
 async def test_good_run_tokens_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.inbound.mcp.revoked.MAX_KNOWN", 2)
     ledger = Names()
-    revoked = Revoked(ledger.said, ToldClock().monotonic)
+    revoked = Revoked(ledger.said, ledger.opened_from, ToldClock().monotonic)
     for run in ("a", "b", "c", "a"):
-        assert not await revoked.has(run)
+        assert await revoked.by(run) is None
     assert ledger.asked == 4
 
 

@@ -216,11 +216,11 @@ class Doorkeeper:
         if self._revoked is None:
             return
         try:
-            for run in (token.run, *([token.parent.run] if token.parent is not None else ())):
-                if await self._revoked.has(run):
-                    raise NotLetIn(f"the run token was revoked: the one of the run `{run}`")
+            run = await self._revoked.by(token.run, None if token.parent is None else token.parent.run)
         except LedgerUnavailable:
             raise unsure("the ledger cannot be read, so it is not known whether the run token was revoked") from None
+        if run is not None:
+            raise NotLetIn(f"the run token was revoked: the one of the run `{run}`")
 
     async def _by_bearer(self, shown: str) -> Principal:
         text = _bearer(shown)

@@ -18,24 +18,48 @@ def name_of(run: str) -> str:
 
 
 class Revoked:
-    """What the ledger says of the tokens of runs. `said` is `Ledger.said`; one for each process."""
+    """What the ledger says of the tokens of runs. One for each process."""
 
-    def __init__(self, said: Callable[[str], Awaitable[bool]], monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        said: Callable[[str], Awaitable[bool]],
+        opened_from: Callable[[str], Awaitable[str | None]],
+        monotonic: Callable[[], float],
+    ) -> None:
+        """`said` is `Ledger.said`; `opened_from` is the run that a run was opened from, if it was from any."""
         self._said = said
+        self._opened_from = opened_from
         self._monotonic = monotonic
         self._good_until: OrderedDict[str, float] = OrderedDict()
 
-    async def has(self, run: str) -> bool:
-        """Whether the token of that run was revoked, at latest two seconds ago.
+    async def by(self, run: str, parent: str | None = None) -> str | None:
+        """The run whose token was revoked, at latest two seconds ago, and that of `run` with it: itself, or any that it
+        descends from. `parent` is what its token says, which counts before its first call too.
 
         Raises: LedgerUnavailable.
         """
-        if self._monotonic() < self._good_until.get(run, 0.0):
-            return False
+        found, _ = await self._judged(run, parent)
+        return found
+
+    async def _judged(self, run: str, parent: str | None) -> tuple[str | None, float]:
+        """The same, and until when it is good to go by."""
+        until = self._good_until.get(run, 0.0)
+        if self._monotonic() < until:
+            return None, until
+        until = self._monotonic() + KNOWN_S
         if await self._said(name_of(run)):
-            return True
-        self._good_until[run] = self._monotonic() + KNOWN_S
+            return run, until
+        above = parent or await self._opened_from(run)
+        if above is not None:  # ends: a parent was there before its child
+            found, good_until = await self._judged(above, None)
+            if found is not None:
+                return found, until
+            until = min(until, good_until)
+        self._keep(run, until)
+        return None, until
+
+    def _keep(self, run: str, until: float) -> None:
+        self._good_until[run] = until
         self._good_until.move_to_end(run)
         while len(self._good_until) > MAX_KNOWN:
             self._good_until.popitem(last=False)
-        return False
