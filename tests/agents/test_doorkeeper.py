@@ -269,6 +269,15 @@ async def test_who_shows_several_is_one_and_has_no_more_than_each(tmp_path: Path
         assert told.why == "what came with the request speaks of two principals: show what belongs to one"
 
 
+async def test_three_that_have_nothing_in_common_give_nothing(tmp_path: Path) -> None:
+    text, file = keys(tmp_path, roles=("deployer",), scopes=("a",))
+    front = Front(keeper(keys=file, mtls=PROXIES))
+    named = run_token(principal=Principal("ci", roles=frozenset({"admin"}), scopes=frozenset({"b"})))
+    shown = {**bearer(text), "x-subject": "CN=ci", "counterfoil-run": named}
+    assert (await front.call(shown, peer=("10.0.0.7", 1))).status == 200
+    assert front.came == Principal("ci")
+
+
 async def test_a_run_token_alone_lets_its_principal_in() -> None:
     front = Front(keeper())
     assert (await front.call({"counterfoil-run": run_token()}, peer=FAR)).status == 200

@@ -9,7 +9,7 @@
 Who shows several must be one and the same by all of them, and has no more than each of them gives.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -256,16 +256,16 @@ def together(known: Sequence[Principal]) -> Principal:
 
     Raises: Turned if they are not one and the same.
     """
-    first, *others = known
-    for other in others:
-        if (first.tenant, first.id) != (other.tenant, other.id):
-            raise Turned(403, "what came with the request speaks of two principals: show what belongs to one")
-        first = Principal(first.id, first.tenant, _both(first.roles, other.roles), _both(first.scopes, other.scopes))
-    return first
+    if len({(one.tenant, one.id) for one in known}) > 1:
+        raise Turned(403, "what came with the request speaks of two principals: show what belongs to one")
+    roles, scopes = _common(one.roles for one in known), _common(one.scopes for one in known)
+    return Principal(known[0].id, known[0].tenant, roles, scopes)
 
 
-def _both(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
-    return one & other if one and other else one | other
+def _common(stated: Iterable[frozenset[str]]) -> frozenset[str]:
+    # All at once: two that have nothing in common would else look like one that states none to the third.
+    said = [one for one in stated if one]
+    return frozenset.intersection(*said) if said else frozenset()
 
 
 def _bearer(shown: str) -> str:
