@@ -74,6 +74,7 @@ class Front:
         verb: str = "POST",
         peer: tuple[str, int] | None = NEAR,
         twice: Mapping[str, str] | None = None,
+        version: str = "1.1",
     ) -> Told:
         """One request; the headers in `twice` stand there beside the others of the same name."""
         named = {
@@ -84,6 +85,7 @@ class Front:
         lines = [*{**named, **headers}.items(), *(twice or {}).items()]
         scope = {
             "type": "http",
+            "http_version": version,
             "method": verb,
             "path": path,
             "query_string": query,

@@ -76,6 +76,9 @@ def keys(folder: Path, clock: ToldClock | None = None, **more: Any) -> tuple[str
         (("127.0.0.1", 1), {"x-forwarded-for": "203.0.113.9"}, 401),
         (("127.0.0.1", 1), {"forwarded": "for=203.0.113.9"}, 401),
         (("127.0.0.1", 1), {"via": "1.1 proxy"}, 401),
+        (("127.0.0.1", 1), {"x-forwarded-proto": "https"}, 401),
+        (("127.0.0.1", 1), {"x-forwarded-host": "gateway.example"}, 401),
+        (("127.0.0.1", 1), {"cf-connecting-ip": "203.0.113.9"}, 401),
     ],
 )
 async def test_only_who_is_on_this_machine_comes_in_with_nothing(peer: Any, headers: Any, status: int) -> None:
@@ -86,6 +89,13 @@ async def test_only_who_is_on_this_machine_comes_in_with_nothing(peer: Any, head
         assert told.why.startswith("only who is on this machine comes in without a credential")
         assert told.challenge == 'Bearer realm="counterfoil"'
         assert front.relay.begun == []
+
+
+async def test_what_comes_as_only_a_proxy_speaks_is_not_from_this_machine(tmp_path: Path) -> None:
+    text, file = keys(tmp_path)
+    front = Front(keeper(anonymous=True, keys=file))
+    assert (await front.call(version="1.0")).status == 401
+    assert (await front.call(bearer(text), version="1.0")).status == 200
 
 
 async def test_a_credential_that_nobody_asked_for_changes_nothing() -> None:

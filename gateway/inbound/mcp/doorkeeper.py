@@ -38,8 +38,24 @@ from gateway.ports import LedgerUnavailable
 _RUN_HEADER = RUN_HEADER.lower()
 _BEARER = "bearer "
 _IN_ADDRESSES = frozenset({"access_token", "token", "id_token", "api_key", "apikey", "key", "authorization"})
-FORWARDED = frozenset({"forwarded", "x-forwarded-for", "x-real-ip", "via"})
-"""Headers by which proxies say that somebody else sends what they pass on."""
+FORWARDED = frozenset({
+    "cf-connecting-ip",
+    "fastly-client-ip",
+    "fly-client-ip",
+    "forwarded",
+    "true-client-ip",
+    "via",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-envoy-external-address",
+    "x-original-host",
+    "x-original-url",
+    "x-real-ip",
+})  # fmt: skip
+"""Headers by which proxies say that somebody else sends what they pass on, beside all that begin as the next."""
+_FORWARDED = "x-forwarded-"
+_BY_PROXIES = "1.0"
+"""Of HTTP: no MCP client speaks it, and nginx does to those behind it unless told otherwise, with no such header."""
 MAX_CHALLENGED = 64
 """Scopes of a token that are asked for again with those that it lacks, so that it does not lose them."""
 
@@ -290,9 +306,15 @@ def _peer(scope: Scope) -> str:
 
 
 def is_here(scope: Scope, head: Head) -> bool:
-    """Whether who sends it is on this machine, and is not a proxy that passes on what others send."""
+    """Whether who sends it is on this machine, and is no proxy that says that it passes on what others send."""
     peer = _peer(scope)
-    return (not peer or _is_local(peer)) and head.headers.keys().isdisjoint(FORWARDED)
+    return (not peer or _is_local(peer)) and not _is_passed_on(scope, head)
+
+
+def _is_passed_on(scope: Scope, head: Head) -> bool:
+    named = head.headers.keys()
+    said = not named.isdisjoint(FORWARDED) or any(name.startswith(_FORWARDED) for name in named)
+    return said or scope.get("http_version") == _BY_PROXIES
 
 
 _is_local = lru_cache(maxsize=64)(is_loopback)
