@@ -55,6 +55,14 @@ class Held:
             await asyncio.sleep(0)
 
 
+async def test_principals_whose_names_only_look_alike_together_keep_one_another_waiting_for_nothing() -> None:
+    held = Held(replace(WIDE, per_principal=1))
+    await held.call("a", Principal("b/c", "a"))
+    await held.call("b", Principal("c", "a/b"))
+    assert held.entered == ["a", "b"]
+    await held.end("a", "b")
+
+
 @pytest.mark.parametrize(
     ("limits", "other"),
     [
