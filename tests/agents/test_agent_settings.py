@@ -203,6 +203,10 @@ MTLS = "header: x-s, subjects: {s: {principal: p}}"
             "agents: {mtls: {header: Authorization, subjects: {s: {principal: p}}, trusted_proxies: [10.0.0.7]}}",
             ["1:25: agents.mtls.header: the name of a header that only the proxy sets is wanted"],
         ),
+        (
+            "agents: {mtls: {header: X-S, subjects: {s: {principal: anonymous}}, trusted_proxies: [10.0.0.7]}}",
+            ["1:56: agents.mtls.subjects.s.principal: whoever shows a certificate is not `anonymous`"],
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_told_with_its_place(tmp_path: Path, text: str, lines: list[str]) -> None:
