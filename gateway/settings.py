@@ -41,7 +41,7 @@ from gateway.outbound.literal_secrets import literal_secrets
 from gateway.outbound.looks.places import Place as LookPlace
 from gateway.outbound.notices import entries as notices
 from gateway.outbound.place_entries import EXPANDED, PlaceEntry, place_problems, unfit_place
-from gateway.outbound.references import BadReference, expand
+from gateway.outbound.references import BadReference, expand, files_of
 from gateway.outbound.seal_keys import seal_key, signed_by
 from gateway.outbound.server_entries import (
     ADDRESSES,
@@ -121,6 +121,8 @@ class Settings:
     """How much is taken from agents and servers."""
     at_once: AtOnce = field(default_factory=AtOnce)
     """How many calls are under way."""
+    secrets: tuple[Path, ...] = ()
+    """Files that are referred to."""
     warnings: tuple[Problem, ...] = ()
     """What is better written in another way."""
 
@@ -290,6 +292,7 @@ class _Reading:
             data=said.data.settings(lambda *keys: self._texts["data", *keys]),
             limits=said.limits.limits(),
             at_once=AtOnce(**said.limits.at_once()),
+            secrets=tuple(self._folder / name for _, text in self._written for name in files_of(text)),
             warnings=tuple(literal_secrets(self._document, self._written)),
         )
 

@@ -9,7 +9,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gateway.outbound.secret_sources import command_output, from_keyring, short_text
@@ -62,6 +62,14 @@ def written_out(text: str) -> str:
         return (variable[2] or "") if variable is not None else ""
 
     return _REFERENCE.sub(left, text)
+
+
+def files_of(text: str) -> Iterator[str]:
+    """The files that it refers to."""
+    for found in _REFERENCE.finditer(text):
+        kind, _, name = (found[2] or "").partition(":")
+        if not found[1] and kind == "file":
+            yield name
 
 
 def _meant(body: str | None, environ: Mapping[str, str], folder: Path, *, commands: bool) -> str:
