@@ -64,6 +64,17 @@ def written_out(text: str) -> str:
     return _REFERENCE.sub(left, text)
 
 
+def stood_for(text: str, expanded: str) -> tuple[str, ...]:
+    """What the references in the text stand for, as `expand` put it there."""
+    parts, at = list[str](), 0
+    for found in _REFERENCE.finditer(text):
+        kept = found[0][1:] if found[1] else None
+        parts += [re.escape(text[at : found.start()]), "(.*)" if kept is None else re.escape(kept)]
+        at = found.end()
+    whole = re.fullmatch("".join([*parts, re.escape(text[at:])]), expanded, re.DOTALL)
+    return whole.groups() if whole is not None else ()
+
+
 def files_of(text: str) -> Iterator[str]:
     """The files that it refers to."""
     for found in _REFERENCE.finditer(text):
