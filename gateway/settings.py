@@ -52,6 +52,7 @@ from gateway.outbound.server_entries import (
 )
 from gateway.outbound.telemetry_entry import KEY_PATTERN, TelemetryEntry
 from gateway.outbound.telemetry_entry import TelemetrySettings as TelemetrySettings
+from gateway.outbound.unreplaced import unreplaced
 from gateway.outbound.unsaid import NOTHING, Unsaid
 from gateway.outbound.yaml_files import Document, Problem, Problems, read
 from gateway.runtime.lanes import Limits as AtOnce
@@ -247,6 +248,7 @@ class _Reading:
         if isinstance(document.value, Mapping):
             self._expand()
             self.problems += [one for find in _PROBLEMS for one in find(document)]
+            self.problems += unreplaced(document, {place for place, _ in self._written})
             self.problems += self._wrong()
 
     def _expand(self) -> None:

@@ -64,6 +64,11 @@ def written_out(text: str) -> str:
     return _REFERENCE.sub(left, text)
 
 
+def refers(text: str) -> bool:
+    """Whether anything in the text would be replaced."""
+    return any(not found[1] for found in _REFERENCE.finditer(text))
+
+
 def stood_for(text: str, expanded: str) -> tuple[str, ...]:
     """What the references in the text stand for, as `expand` put it there."""
     parts, at = list[str](), 0

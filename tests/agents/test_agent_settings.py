@@ -133,6 +133,7 @@ def test_who_starts_a_gateway_is_told_who_comes_in(tmp_path: Path) -> None:
 TLS = "an address that begins with `https://` is wanted; `http://` only on this machine"
 ISSUER = "issuer: 'https://i.example'"
 URL = "url: 'http://i.example'"
+LITERAL = "no reference is replaced here: write out what is meant, for it is no secret"
 REFER = "a secret is not written here but referred to: `${NAME}`"
 MTLS = "header: x-s, subjects: {s: {principal: p}}"
 
@@ -190,6 +191,10 @@ MTLS = "header: x-s, subjects: {s: {principal: p}}"
                     "not `a b`"
                 )
             ],
+        ),
+        (
+            f"agents: {{oauth: {{{ISSUER}, step_up: {{'${{TOOL}}': [a]}}, clients: ['${{EMPTY:-x}}']}}}}",
+            [f"1:57: agents.oauth.step_up.${{TOOL}}: {LITERAL}", f"1:84: agents.oauth.clients.0: {LITERAL}"],
         ),
         (
             f"agents: {{mtls: {{{MTLS}, trusted_proxies: [0.0.0.0/0, proxy]}}}}",
