@@ -135,7 +135,7 @@ def test_attribution_is_capped_text() -> None:
     assert client_of(exchange, {"name": "n" * 300}).attribution == {
         "client_name": "n" * 256,
         "user_agent": "ua",
-        "mcp_session": "s",
+        "mcp_session": "sha256:043a718774c572bd8a25adbeb1bfcd5c",
         "threadId": "t" * 256,
     }
 

@@ -9,6 +9,7 @@ connection of a modern client]:
     none of them        a default run for each principal and client process, a new one after half an idle hour
 """
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -119,13 +120,18 @@ def client_of(exchange: Exchange, info: Mapping[str, Any]) -> Client:
         "client_name": info.get("name"),
         "client_version": info.get("version"),
         "user_agent": exchange.headers.get("user-agent"),
-        "mcp_session": exchange.session.id if exchange.session is not None and exchange.transport == "http" else None,
+        "mcp_session": _recorded(exchange.session.id) if exchange.session and exchange.transport == "http" else None,
         **{key: value for key, value in meta.items() if key in _HINTS},
     }
     attribution = {key: value[:MAX_CHARS] for key, value in said.items() if isinstance(value, str) and value}
     conversation = next((attribution[key] for key in CONVERSATIONS if key in attribution), None)
     named = f"{attribution.get('client_name', '')}/{attribution.get('client_version', '')}"
     return Client(attribution, conversation or named)
+
+
+def _recorded(session: str) -> str:
+    """What stands for the session in the ledger: whoever has the id of an anonymous client's can act in it."""
+    return f"sha256:{hashlib.sha256(session.encode()).hexdigest()[:32]}"
 
 
 @dataclass(slots=True)
