@@ -96,6 +96,8 @@ FORGERIES: list[tuple[Callable[[Issuer], str], str]] = [
     (made(cnf={"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}), BOUND),
     (made(nonce="n"), FOR_CLIENTS),
     (made(at_hash="h"), FOR_CLIENTS),
+    (made(typ="ID"), OTHER_KIND),
+    (made(token_use="id"), OTHER_KIND),  # noqa: S106 - what a server says of it
     (made(header={"typ": "logout+jwt"}), OTHER_KIND),
     (made(header={"typ": "counterfoil-run"}), OTHER_KIND),
     (made(header={"typ": 7}), OTHER_KIND),
@@ -262,6 +264,7 @@ async def test_an_opaque_token_is_asked_about_once_in_a_while(idp: Issuer) -> No
         ({"nbf": 2**33}, FUTURE),
         ({"sub": None}, "the provider does not say your `sub`"),
         ({"cnf": {"jkt": "x"}}, BOUND),
+        ({"typ": "Refresh"}, OTHER_KIND),
     ],
 )
 async def test_what_is_said_of_a_token_is_checked_too(idp: Issuer, said: Any, why: str) -> None:
