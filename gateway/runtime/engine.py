@@ -358,7 +358,7 @@ class Engine:
     def withdraw(self, attempt_id: str, principal: Principal) -> None:
         """The client wants the attempt stopped, if it is under way here and its own."""
         flight = self.carrier.open.get(attempt_id)
-        if flight is not None and flight.principal == principal:
+        if flight is not None and (flight.principal.tenant, flight.principal.id) == (principal.tenant, principal.id):
             flight.withdrawal.say(cancelled=True)
 
     # --- small things -----------------------------------------------------------------------------------------------
