@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
     ],
     ids=["the same", "with other scopes", "of another tenant", "another"],
 )
-async def test_who_made_a_call_has_it_stopped_whatever_scopes_they_have_by_then(who: Principal, stops: bool) -> None:
+async def test_who_made_a_call_has_it_stopped_whatever_scopes_they_have_by_then(who: Principal, *, stops: bool) -> None:
     async with house() as it:
         sent, go = asyncio.Event(), asyncio.Event()
 
