@@ -152,6 +152,10 @@ def test_who_comes_in_is_told(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     state, says = seen(tmp_path / "other", NAMED, agents={"anonymous": "never"})["agents"]
     assert (state, says.partition(";")[0]) == ("ok", "nobody comes in without a credential")
+    mtls = {"header": "X-Subject", "trusted_proxies": ["127.0.0.1"], "subjects": {"CN=ci": {"principal": "ci"}}}
+    (tmp_path / "third").mkdir()
+    state, says = seen(tmp_path / "third", NAMED, agents={"mtls": mtls})["agents"]
+    assert (state, says.partition(":")[0]) == ("warning", "a proxy on this machine is believed about certificates")
 
 
 def test_a_disk_that_forgets_or_is_full_or_shared_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

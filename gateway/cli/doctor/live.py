@@ -86,6 +86,10 @@ def agents(settings: Settings) -> Iterator[Finding]:
     """Who comes in, as a start would say it; and what is kept so that others can read it."""
     says, told = introduction(settings.agents).removeprefix("agents: "), settings.agents.anonymous
     yield warning("agents", says, "`agents:` in gateway.yaml, docs/identity.md") if told else ok("agents", says)
+    proxies = () if settings.agents.mtls is None else settings.agents.mtls.trusted
+    if any(network.is_loopback for network in proxies):
+        says = "a proxy on this machine is believed about certificates: so is every account of this machine"
+        yield warning("agents", says, "run it elsewhere, or let nobody else onto this machine")
     if not settings.data.keys.ids and not settings.data.stored_redacted:
         says = "payloads are not encrypted: who can read the ledger reads arguments and results"
         yield warning("payloads", says, "`counterfoil keygen --data`, then `data: {encryption: …}` in gateway.yaml")
