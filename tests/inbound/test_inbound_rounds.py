@@ -114,6 +114,19 @@ async def test_a_state_expires() -> None:
     assert answer["error"] == {"code": -32602, "message": "`requestState` cannot be used: it has expired"}
 
 
+async def test_who_has_many_requests_wait_for_them_gives_up_only_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.inbound.mcp.rounds.MAX_PARKED", 2)
+    it = Asked()
+    asks(it)
+    mine = (await it.modern("tools/call", {"name": "t"}, can=CAN, principal=Principal("ann", "acme")))["result"]
+    for _ in range(3):
+        await it.modern("tools/call", {"name": "t"}, can=CAN, principal=Principal("ann", "other"))
+    await until(lambda: len(it.gate.finished) == 2)
+    again = {"name": "t", "inputResponses": {"q1": {"action": "accept"}}, "requestState": mine["requestState"]}
+    done = await it.modern("tools/call", again, can=CAN, principal=Principal("ann", "acme"))
+    assert done["result"]["structuredContent"] == {"action": "accept"}
+
+
 async def test_a_client_is_never_asked_what_it_did_not_say_it_can() -> None:
     it = Asked()
     asks(it, method="sampling/createMessage")
