@@ -146,6 +146,7 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
 
     relay = _relay(gateway, run_key)
     pages = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready), Route("/metrics", figures)])
+    connections = room_for(gateway.limits.connections)
     clock, url = gateway.book.clock, gateway.agents.url or f"http://{shown(listening)}"
     door = http_app(
         relay=relay,
@@ -166,12 +167,11 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         max_sessions=gateway.limits.sessions,
         body_bytes=gateway.limits.request_bytes,
         body_timeout_s=gateway.limits.request_s,
+        each=max(1, connections // 2),
     )
     console = None if gateway.reviewing is None else _console(gateway, gateway.reviewing)
     front = door if console is None else _beside(door, console.app)
-    server = _Server(
-        server_config(front, connections=room_for(gateway.limits.connections), timeout_graceful_shutdown=GRACE_S)
-    )
+    server = _Server(server_config(front, connections=connections, timeout_graceful_shutdown=GRACE_S))
     async with door.running(), nullcontext() if console is None else console.assistants.running():
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:

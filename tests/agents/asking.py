@@ -49,9 +49,13 @@ class Front:
     relay: Any = field(default_factory=FakeRelay)
     """A fake one, unless a test wants the real one."""
     delivered: Callable[[Shown], None] = lambda _: None
+    each: int = 100
+    """How many requests of one principal's may be open."""
 
     def __post_init__(self) -> None:
-        self.app: HttpApp = http_app(relay=self.relay, delivered=self.delivered, now=lambda: 0.0, keeper=self.keeper)
+        self.app: HttpApp = http_app(
+            relay=self.relay, delivered=self.delivered, now=lambda: 0.0, keeper=self.keeper, each=self.each
+        )
 
     async def call(self, headers: Mapping[str, str] | None = None, *, tool: str = "echo", **more: Any) -> Told:
         """A tool call of the newer era."""

@@ -1,4 +1,4 @@
-"""Whoever sends many tokens that nobody knows keeps others waiting for them, and nobody who is at work."""
+"""Whoever sends many tokens that nobody knows, or opens many requests, keeps nobody else from their work."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,12 +8,17 @@ import anyio
 import pytest
 from pydantic import SecretStr
 
+from gateway.model.principal import Principal
 from gateway.outbound.oidc import introspection
 from gateway.outbound.oidc.asking import Unreachable
 from gateway.outbound.oidc.claims import NotLetIn
 from gateway.outbound.oidc.introspection import AT_ONCE, KEPT_S, Introspection
 from gateway.outbound.oidc.resource import Introspected
+from tests.agents.asking import Front
+from tests.agents.test_doorkeeper import keeper, run_token
+from tests.inbound.asked import until
 from tests.inbound.fake_gate import ToldClock
+from tests.inbound.fake_relay import FakeRelay, Held
 
 pytestmark = pytest.mark.anyio
 
@@ -74,3 +79,18 @@ async def test_no_strange_token_takes_the_place_of_one_that_is_known(monkeypatch
         await asyncio.gather(asked.claims(token), return_exceptions=True)
     await asked.claims("good")
     assert server.asked == ["good", "bad-1", "bad-2", "bad-3"]
+
+
+async def test_one_principal_leaves_connections_for_others() -> None:
+    relay, held = FakeRelay(), Held()
+    relay.tools["slow"] = held
+    front = Front(keeper(), relay, each=2)
+    mine, theirs = [{"counterfoil-run": run_token(principal=Principal("ci", tenant))} for tenant in ("acme", "other")]
+    waiting = [asyncio.ensure_future(front.call(mine, tool="slow")) for _ in range(2)]
+    await until(lambda: len(relay.calls) == 2)
+    told = await front.call(mine)
+    assert (told.status, told.why) == (503, "2 requests of yours are open, as many as may be")
+    assert (await front.call(theirs)).status == 200
+    held.gate.set()
+    assert [one.status for one in await asyncio.gather(*waiting)] == [200, 200]
+    assert (await front.call(mine)).status == 200
