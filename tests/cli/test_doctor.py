@@ -177,8 +177,10 @@ def test_who_cannot_be_reached_is_told_and_content_that_leaves_too(monkeypatch: 
     nowhere = "http://127.0.0.1:9/v1/traces"
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", nowhere)
     told = {"OTEL_EXPORTER_OTLP_ENDPOINT": nowhere, "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
-    unreached, content = machine.telemetry(told)
+    unreached, content = machine.telemetry(None, told)
     assert (unreached.state, content.state) == ("warning", "warning")
+    assert [one.state for one in machine.telemetry("none", told)] == ["warning"]  # the file goes before
+    assert [one.state for one in machine.telemetry("spans", {})] == ["ok", "warning"]
     assert "127.0.0.1:9" in unreached.says
     (channel,) = machine.channels([Channel("ops", webhook="http://127.0.0.1:9/secret-path")])
     assert (channel.state, "secret" in channel.says) == ("warning", False)

@@ -63,7 +63,9 @@ async def configured(config: Path, settings: Settings, plan: Plan, *, notify: bo
     yield ok("configuration", f"`{config}` and its policies can be used")
     read = plan.source.read.looks if plan.source is not None else ()
     files = machine.files(config, read, settings.agents.keys), machine.secrets(_key_file(settings), settings.secrets)
-    for one in chain(*files, written_out(settings), agents(settings), policies(plan), machine.telemetry()):
+    for one in chain(
+        *files, written_out(settings), agents(settings), policies(plan), machine.telemetry(settings.telemetry.content)
+    ):
         yield one
     came = dict(zip(settings.channels, await send_test(settings.channels) if notify else (), strict=False))
     for channel, said in came.items():

@@ -147,15 +147,17 @@ def _file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
     return max(inside, default=(0, ""))[1]
 
 
-def telemetry(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """Whether somebody is there to be sent spans; and whether what agents say goes along."""
+def telemetry(content: str | None = None, environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    """Whether somebody is there to be sent spans; and whether what agents say goes along: by the file's `content`, or
+    where it says nothing by the environment.
+    """
     if not any(otel.exporters(signal, environ) & {"otlp"} for signal in otel.SIGNALS):
         yield ok("telemetry", "none is asked for (`OTEL_EXPORTER_OTLP_ENDPOINT`)")
     else:
         url = environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
         yield from reached("telemetry", url, 4318, "spans are dropped until it can be; calls are not kept waiting")
-    captured = environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower()
-    if captured not in {"", "false", "no_content", "0"}:
+    captured = content or environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower()
+    if captured not in {"", "false", "no_content", "none", "0"}:
         yield warning("telemetry", "content is asked for: arguments and results may leave with the spans")
 
 
