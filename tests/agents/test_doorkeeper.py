@@ -212,6 +212,8 @@ async def test_a_token_with_too_little_is_told_what_it_lacks_and_keeps_what_it_h
     front.relay.tools["pay-all"] = front.relay.tools["echo"]
     assert (await front.call(bearer(idp.token(scope="all mcp pay:write")), tool="pay-all")).status == 200
     assert [one.message["params"]["name"] for one in front.relay.begun] == ["echo", "pay-all"]
+    first = front.relay.begun[0]
+    assert (first.lacks("echo"), first.lacks("refund-all")) == (frozenset(), frozenset({"all"}))
 
 
 async def test_a_scope_that_no_header_can_say_stays_out_of_it(idp: Issuer) -> None:

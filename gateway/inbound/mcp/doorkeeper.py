@@ -172,18 +172,24 @@ class Doorkeeper:
 
         Raises: Turned.
         """
-        if self.oauth is None or visitor.scopes is None:
-            return
-        told, needed = self.oauth.told, {*self.oauth.told.required_scopes}
-        if told.step_up and message.get("method") == "tools/call":
-            name = message.get("params", {}).get("name")
-            for pattern, scopes in told.step_up.items():
-                if isinstance(name, str) and fnmatchcase(name, pattern):
-                    needed.update(scopes)
-        if not needed <= visitor.scopes:
+        calls = message.get("method") == "tools/call"
+        lacks, needed = self._lacking(visitor, message.get("params", {}).get("name") if calls else None)
+        if lacks and visitor.scopes is not None:
             kept = sorted(visitor.scopes)[:MAX_CHALLENGED]
-            wanted = {*needed, *(one for one in kept if _is_plain(one))}
-            raise self._challenges.too_little(needed - visitor.scopes, wanted)
+            raise self._challenges.too_little(lacks, {*needed, *(one for one in kept if _is_plain(one))})
+
+    def lacking(self, visitor: Visitor, tool: str) -> frozenset[str]:
+        """The scopes that their access token lacks for a call of that tool, by whichever request it is made."""
+        return self._lacking(visitor, tool)[0]
+
+    def _lacking(self, visitor: Visitor, tool: Any) -> tuple[frozenset[str], frozenset[str]]:
+        """Of the scopes that are needed, those that are lacking; and all that are needed."""
+        if self.oauth is None or visitor.scopes is None:
+            return frozenset(), frozenset()
+        told, name = self.oauth.told, tool if isinstance(tool, str) else ""
+        steps = [scopes for pattern, scopes in told.step_up.items() if name and fnmatchcase(name, pattern)]
+        needed = frozenset(told.required_scopes).union(*steps)
+        return needed - visitor.scopes, needed
 
     # --- the parts of a request ---------------------------------------------------------------------------------------
 

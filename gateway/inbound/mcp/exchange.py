@@ -117,6 +117,9 @@ class Exchange:
     found_again: Callable[[], Awaitable[Principal | None]] | None = field(default=None, repr=False)
     """Who sends it, as the door finds them now; None on stdio, where nobody else can come to be there."""
 
+    lacks: Callable[[str], frozenset[str]] = lambda _: frozenset()
+    """Scopes that the sender's access token lacks for a call of that tool."""
+
     async def sender(self) -> Principal | None:
         """Who sends it, with what they have now, and None if they would not be let in any more: a request may wait for
         a person for minutes, in which its credential may end, be revoked, or become somebody else's.

@@ -186,6 +186,7 @@ class Front:
             exchange = Exchange(message, visitor.principal, "http", wire, headers, None, visitor.token)
             exchange.behalf = visitor.behalf
             exchange.found_again = partial(self._found_again, scope, head)
+            exchange.lacks = partial(self._keeper.lacking, visitor)
             wire.exchange = exchange
             if message["method"] == LISTEN and visitor is not ANYBODY:
                 with self._standing(scope, head, wire):

@@ -12,7 +12,7 @@ from typing import Any
 from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import TASKS, Asking
 from gateway.inbound.mcp.callers import UnaskedCaller
-from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, Fault
+from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MISSING_CAPABILITY, Fault
 from gateway.inbound.mcp.holds import waits_for
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.proposals import relayed
@@ -214,6 +214,9 @@ class Tasks:
             return await self._gate.outcome(made, principal, caller)
         if told.state != "approved":
             return await self._gate.questions.ended(question)
+        if lacks := asking.exchange.lacks(state["tool"]):  # the call asked for them; a poll for it comes by this way
+            named = ", ".join(f"`{one}`" for one in sorted(lacks))
+            raise Fault(INVALID_REQUEST, f"the access token lacks a scope that this call needs: {named}")
         return await self._gate.call(await self._proposal(asking, state, key), caller)
 
     async def _proposal(self, asking: Asking, state: Mapping[str, Any], key: Key) -> Proposal:
