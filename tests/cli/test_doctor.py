@@ -135,6 +135,18 @@ def test_a_file_of_somebody_else_is_theirs_to_change(tmp_path: Path, monkeypatch
     )
 
 
+def test_a_link_that_others_can_replace_is_as_good_as_a_file(tmp_path: Path) -> None:
+    config, loose = installed(tmp_path, NAMED), tmp_path / "loose"
+    loose.mkdir()
+    (loose / "gateway.yaml").symlink_to(config)
+    assert [one.state for one in machine.files(loose / "gateway.yaml", (), None)] == ["ok"]
+    loose.chmod(0o777)
+    (found,) = machine.files(loose / "gateway.yaml", (), None)
+    assert (found.state, found.do) == ("wrong", f"chmod go-w {loose}")
+    loose.chmod(0o1777)  # as of /tmp, where nobody replaces what is another's
+    assert [one.state for one in machine.files(loose / "gateway.yaml", (), None)] == ["ok"]
+
+
 def test_a_secret_that_others_can_read_or_that_is_written_out_is_told(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("k" * 40)

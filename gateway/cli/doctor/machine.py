@@ -69,7 +69,9 @@ def files(config: Path, policies: Collection[Path], agents: Path | None) -> Iter
 def _changeable(path: Path) -> tuple[str, str] | None:
     """Who else can change the file or folder, or put another in its place; and what to do about it."""
     real = path.resolve()
-    for one, does in ((real, "write"), (real.parent, f"put another file in the place of `{path}`: they can write")):
+    replaces = f"put another file in the place of `{path}`: they can write"
+    # A link is replaced where it stands, whoever may write what it leads to.
+    for one, does in ((real, "write"), (real.parent, replaces), (path.absolute().parent, replaces)):
         found = one.stat()
         if found.st_uid not in {0, os.geteuid()}:
             return (
