@@ -36,7 +36,7 @@ from gateway.outbound.head_file import HeadFile
 from gateway.outbound.ledger.default import default_ledger_path as default_ledger_path
 from gateway.outbound.ledger.default import default_ledger_url as default_ledger_url
 from gateway.outbound.ledger.postgres.address import is_postgres
-from gateway.outbound.limit_entries import LimitsEntry
+from gateway.outbound.limit_entries import DENIED, LimitsEntry
 from gateway.outbound.literal_secrets import literal_secrets
 from gateway.outbound.looks.places import Place as LookPlace
 from gateway.outbound.notices import entries as notices
@@ -121,7 +121,7 @@ class Settings:
     """What is redacted, encrypted and erased."""
     limits: Limits = DEFAULT
     """How much is taken from agents and servers."""
-    at_once: AtOnce = field(default_factory=AtOnce)
+    at_once: AtOnce = field(default_factory=lambda: AtOnce(denied=DENIED))
     """How many calls are under way."""
     secrets: tuple[Path, ...] = ()
     """Files that are referred to."""

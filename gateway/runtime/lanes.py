@@ -24,6 +24,8 @@ class Limits:
     """Calls that wait for others to end."""
     wait_s: float = 10.0
     """How long each of them waits at most."""
+    denied: int | None = None
+    """Calls of one principal that are denied, and so recorded, in a minute; then none is judged until it ends."""
 
 
 class Crowded(Exception):
