@@ -16,6 +16,7 @@ from gateway.outbound.ids import id_maker
 from gateway.outbound.looks import Place, misplaced
 from gateway.outbound.notices import Channel, installed
 from gateway.outbound.policy_files import load_policy, starter_policy
+from gateway.outbound.unsaid import NOTHING, Unsaid
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, StdioSpec
 from gateway.outbound.watched import Watched
 from gateway.ports import Clock
@@ -76,6 +77,8 @@ class Plan:
     options: Options = field(default_factory=lambda: Options(owner=MAKE_ID("gw")))
     clock: Clock = field(default_factory=SystemClock)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    unsaid: Unsaid = field(default=NOTHING, repr=False, compare=False)
+    """What is in no log."""
 
 
 def plan_of(settings: Settings) -> Plan:
@@ -106,6 +109,7 @@ def plan_of(settings: Settings) -> Plan:
         telemetry=settings.telemetry,
         agents=settings.agents,
         data=settings.data,
+        unsaid=settings.unsaid,
     )
 
 
@@ -130,7 +134,7 @@ def one_policy(path: Path, places: Mapping[str, Place] | None = None) -> tuple[P
 
 def specs_of(settings: Settings) -> list[Spec]:
     """The servers that `gateway.yaml` describes."""
-    return [_spec(upstream, settings.limits) for upstream in settings.upstreams]
+    return [replace(_spec(upstream, settings.limits), unsaid=settings.unsaid) for upstream in settings.upstreams]
 
 
 def _options(told: ClientPatience, hold_s: float | None) -> Options:

@@ -5,6 +5,7 @@ import resource
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -44,6 +45,7 @@ from gateway.outbound.oidc.provider import Provider
 from gateway.plan import MAKE_ID
 from gateway.reviewing import Reviewing
 from gateway.runtime import trace
+from gateway.runtime.lineage import opened_from
 
 GRACE_S = 1
 """How long open streams may delay the end of the HTTP front; calls under way are the engine's to wait for."""
@@ -144,6 +146,7 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
 
     relay = _relay(gateway, run_key)
     pages = Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready), Route("/metrics", figures)])
+    connections = room_for(gateway.limits.connections)
     clock, url = gateway.book.clock, gateway.agents.url or f"http://{shown(listening)}"
     door = http_app(
         relay=relay,
@@ -155,6 +158,7 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
             run_key=run_key,
             clock=clock,
             said=gateway.book.ledger.said,
+            opened_from=partial(opened_from, gateway.book.ledger),
             on_behalf=gateway.catalogue.personal,
         ),
         hosts=[urlsplit(url).netloc],
@@ -163,12 +167,11 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
         max_sessions=gateway.limits.sessions,
         body_bytes=gateway.limits.request_bytes,
         body_timeout_s=gateway.limits.request_s,
+        each=max(1, connections // 2),
     )
     console = None if gateway.reviewing is None else _console(gateway, gateway.reviewing)
     front = door if console is None else _beside(door, console.app)
-    server = _Server(
-        server_config(front, connections=room_for(gateway.limits.connections), timeout_graceful_shutdown=GRACE_S)
-    )
+    server = _Server(server_config(front, connections=connections, timeout_graceful_shutdown=GRACE_S))
     async with door.running(), nullcontext() if console is None else console.assistants.running():
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:

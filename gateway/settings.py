@@ -36,12 +36,12 @@ from gateway.outbound.head_file import HeadFile
 from gateway.outbound.ledger.default import default_ledger_path as default_ledger_path
 from gateway.outbound.ledger.default import default_ledger_url as default_ledger_url
 from gateway.outbound.ledger.postgres.address import is_postgres
-from gateway.outbound.limit_entries import LimitsEntry
+from gateway.outbound.limit_entries import DENIED, LimitsEntry
 from gateway.outbound.literal_secrets import literal_secrets
 from gateway.outbound.looks.places import Place as LookPlace
 from gateway.outbound.notices import entries as notices
 from gateway.outbound.place_entries import EXPANDED, PlaceEntry, place_problems, unfit_place
-from gateway.outbound.references import BadReference, expand
+from gateway.outbound.references import BadReference, expand, files_of, stood_for
 from gateway.outbound.seal_keys import seal_key, signed_by
 from gateway.outbound.server_entries import (
     ADDRESSES,
@@ -52,6 +52,8 @@ from gateway.outbound.server_entries import (
 )
 from gateway.outbound.telemetry_entry import KEY_PATTERN, TelemetryEntry
 from gateway.outbound.telemetry_entry import TelemetrySettings as TelemetrySettings
+from gateway.outbound.unreplaced import unreplaced
+from gateway.outbound.unsaid import NOTHING, Unsaid
 from gateway.outbound.yaml_files import Document, Problem, Problems, read
 from gateway.runtime.lanes import Limits as AtOnce
 from gateway.runtime.sealing import EVERY_S, UNSIGNED, Sealing
@@ -119,8 +121,12 @@ class Settings:
     """What is redacted, encrypted and erased."""
     limits: Limits = DEFAULT
     """How much is taken from agents and servers."""
-    at_once: AtOnce = field(default_factory=AtOnce)
+    at_once: AtOnce = field(default_factory=lambda: AtOnce(denied=DENIED))
     """How many calls are under way."""
+    secrets: tuple[Path, ...] = ()
+    """Files that are referred to."""
+    unsaid: Unsaid = field(default=NOTHING, repr=False, compare=False)
+    """What references stand for, which is in no log."""
     warnings: tuple[Problem, ...] = ()
     """What is better written in another way."""
 
@@ -267,6 +273,7 @@ class _Reading:
         self.problems: list[Problem] = []
         if isinstance(document.value, Mapping):
             self._expand()
+            self.problems += unreplaced(document, {place for place, _ in self._written})
             self.problems += self._wrong()
 
     def _expand(self) -> None:
@@ -315,6 +322,8 @@ class _Reading:
             data=said.data.settings(lambda *keys: self._texts["data", *keys]),
             limits=said.limits.limits(),
             at_once=AtOnce(**said.limits.at_once()),
+            unsaid=Unsaid(one for place, text in self._written for one in stood_for(text, self._texts[place])),
+            secrets=tuple(self._folder / name for _, text in self._written for name in files_of(text)),
             warnings=tuple(literal_secrets(self._document, self._written)),
         )
 

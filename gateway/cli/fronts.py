@@ -23,6 +23,7 @@ from gateway.model.policy import NAME_PATTERN
 from gateway.outbound.addresses import is_local
 from gateway.outbound.payload_keys import VARIABLE, BadPayloadKey, Keyring, keyring_in
 from gateway.outbound.references import expand
+from gateway.outbound.unsaid import Discreet
 from gateway.settings import (
     NOT_LOOPBACK,
     ConsoleSettings,
@@ -245,7 +246,9 @@ def _run_saying(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]", wor
     from gateway.app import running  # noqa: PLC0415
     from gateway.ports import LedgerUnavailable, NotOurLedger  # noqa: PLC0415
 
-    logging.basicConfig(stream=words, level=logging.WARNING, format="%(name)s: %(message)s")
+    told = logging.StreamHandler(words)
+    told.setFormatter(Discreet("%(name)s: %(message)s", plan.unsaid))
+    logging.basicConfig(handlers=[told], level=logging.WARNING)
     logging.getLogger("counterfoil.upstream").setLevel(logging.INFO)  # what the servers say on their stderr
     logging.getLogger("counterfoil.policies").setLevel(logging.INFO)  # that a changed policy is in force
 

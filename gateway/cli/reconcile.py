@@ -17,6 +17,7 @@ from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
 from gateway.cli.packets import addressed, as_json, print_one
 from gateway.cli.plain import ago, plain_table, visible
 from gateway.model.packet import Packet
+from gateway.outbound.unsaid import Discreet
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
 from gateway.runtime.packets import Packets, Unreadable
 
@@ -100,6 +101,7 @@ def _drive(config: Path, seconds: float) -> None:
 
     async def work() -> int:
         plan = plan_of(load_settings(config))
+        told.setFormatter(Discreet("%(message)s", plan.unsaid))
         async with running(plan) as gateway:
             loop = asyncio.get_running_loop()
             until, pause_s = loop.time() + seconds, 0.1
@@ -117,7 +119,8 @@ def _drive(config: Path, seconds: float) -> None:
                 await asyncio.sleep(min(pause_s, max(0.1, until - loop.time())))
                 pause_s = min(2 * pause_s, 5.0)
 
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    told = logging.StreamHandler(sys.stderr)
+    logging.basicConfig(handlers=[told], level=logging.WARNING, format="%(message)s")
     try:
         left = asyncio.run(work())
     except (NotOurLedger, LedgerUnavailable, ValueError, OSError) as error:

@@ -32,6 +32,7 @@ def open_(
     workflow: Annotated[str, typer.Option("--workflow", "-w", help="The policy that the run begins under.")],
     config: Annotated[Path | None, typer.Option("--config", "-c", help="The gateway's own file, for its key.")] = None,
     principal: Annotated[str | None, typer.Option(help="Who acts; by default you.")] = None,
+    tenant: Annotated[str, typer.Option(help="Their tenant.")] = "local",
     role: Annotated[list[str] | None, typer.Option(help="Roles that the principal has; may be repeated.")] = None,
     scope: Annotated[list[str] | None, typer.Option(help="Scopes of the token; may be repeated.")] = None,
     parent: Annotated[str | None, typer.Option(help="The run that this one is opened from: it may do no more.")] = None,
@@ -53,6 +54,8 @@ def open_(
     if plan is not None and workflow not in plan.policies:
         listed = ", ".join(f"`{name}`" for name in plan.policies)
         fail(f"no policy is for the workflow `{workflow}`; there are {listed}", code=2)
+    if principal == "anonymous" or "" in {principal, tenant}:
+        fail("whoever shows a token has a name and a tenant, and is not `anonymous`", code=2)
     run, now = id_maker(SystemClock().now)("run"), time.time()
     if authority and parent is None:
         fail("`--authority` says what a parent run passes on; name the run with `--parent`", code=2)
@@ -62,7 +65,7 @@ def open_(
             fail(f"no run `{parent}` is in the ledger; a run is there from its first call on", code=2)
     passed_on = Parent(parent, frozenset(authority) if authority else None) if parent is not None else None
     who = Principal(
-        principal or f"local:{system_account()}", roles=frozenset(role or ()), scopes=frozenset(scope or ())
+        principal or f"local:{system_account()}", tenant, roles=frozenset(role or ()), scopes=frozenset(scope or ())
     )
     expires_at = now + hours * 3600
     token = mint(key, run=run, principal=who, workflow=workflow, expires_at=expires_at, now=now, parent=passed_on)
@@ -80,7 +83,7 @@ def revoke(
     ] = None,
     ledger: LedgerOption = None,
 ) -> None:
-    """Have every gateway of this ledger refuse the token of a run, and those of runs that were opened from it.
+    """Have every gateway of this ledger refuse the token of a run, and those of all runs that descend from it.
 
     It is in force within two seconds, for good, and needs no gateway that runs. What is under way ends by itself.
     """

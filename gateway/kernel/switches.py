@@ -73,10 +73,14 @@ def _only_senders(event: SwitchThrown) -> bool:
     return named and event.tool is None and event.upstream is None
 
 
-def barred(switches: Iterable[Switch], principal: Principal, upstreams: Sequence[str]) -> Switch | None:
-    """The first that stops whatever the principal asks of any of these upstreams, by no tool."""
+def barred(
+    switches: Iterable[Switch], principal: Principal, upstreams: Sequence[str], tool: str | None = None
+) -> Switch | None:
+    """The first that stops whatever the principal asks of any of these upstreams: by no tool, or as a part of a call of
+    that one.
+    """
     asked = ({"tenant": principal.tenant, "principal": principal.id, "upstream": name} for name in upstreams)
-    calls = [{**one, "tool": None} for one in asked]
+    calls = [{**one, "tool": tool} for one in asked]
     return next((one for one in switches if any(_fits(one.event, call) for call in calls)), None)
 
 

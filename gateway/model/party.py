@@ -34,5 +34,7 @@ class Party:
     """Its `clientInfo`; empty if it gave none."""
     modern: bool = False
     """Whether it speaks MCP 2026-07-28. A server of both eras is spoken to in the client's."""
+    whose: tuple[str, str] = field(default=("", ""), compare=False)
+    """Tenant and principal: who has most connections makes room for others."""
     behalf: Behalf | None = field(default=None, compare=False)
     """Who it is to upstreams that are called on behalf of principals; None if it came in without an access token."""

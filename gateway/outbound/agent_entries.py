@@ -186,6 +186,10 @@ def _mtls_problems(document: Document, mtls: Mapping[str, Any]) -> Iterator[Prob
     header, proxies = mtls.get("header"), mtls.get("trusted_proxies")
     if isinstance(header, str) and (not _HEADER.fullmatch(header) or header.lower() in _TAKEN):
         yield document.problem((*where, "header"), "the name of a header that only the proxy sets is wanted")
+    for subject, entry in _part(mtls, "subjects").items():
+        if isinstance(entry, Mapping) and entry.get("principal") == "anonymous":
+            named = (*where, "subjects", subject, "principal")
+            yield document.problem(named, "whoever shows a certificate is not `anonymous`")
     for place, text in enumerate(proxies if isinstance(proxies, list) else ()):
         if isinstance(text, str) and not _is_network(text):
             message = "an address or a network is wanted, such as `10.0.0.7` or `10.0.0.0/24`, and not all there are"

@@ -7,6 +7,9 @@ from pydantic import Field
 from gateway.model.limits import DEFAULT, Limits
 from gateway.outbound.file_models import FilePart
 
+DENIED = 600
+"""Calls of one principal that are denied in a minute: ten a second are none of an agent that gets anywhere."""
+
 
 class ConcurrentEntry(FilePart):
     """Calls under way at once in this process."""
@@ -28,11 +31,13 @@ class LimitsEntry(FilePart):
     concurrent: ConcurrentEntry = ConcurrentEntry()
     waiting: int = Field(default=1_000, ge=0, le=100_000)
     wait_s: float = Field(default=10.0, ge=0, le=600)
+    denied_per_minute: int | None = Field(default=DENIED, ge=1, le=1_000_000)
 
     def limits(self) -> Limits:
         """How much is taken."""
-        return Limits(**self.model_dump(exclude={"concurrent", "waiting", "wait_s"}))
+        return Limits(**self.model_dump(exclude={"concurrent", "waiting", "wait_s", "denied_per_minute"}))
 
     def at_once(self) -> dict[str, Any]:
-        """How many are under way, and how many wait for how long."""
-        return {**self.concurrent.model_dump(), "waiting": self.waiting, "wait_s": self.wait_s}
+        """How many are under way, how many wait for how long, and how many are denied."""
+        waiting = {"waiting": self.waiting, "wait_s": self.wait_s}
+        return {**self.concurrent.model_dump(), **waiting, "denied": self.denied_per_minute}

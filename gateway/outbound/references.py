@@ -9,7 +9,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gateway.outbound.secret_sources import command_output, from_keyring, short_text
@@ -62,6 +62,30 @@ def written_out(text: str) -> str:
         return (variable[2] or "") if variable is not None else ""
 
     return _REFERENCE.sub(left, text)
+
+
+def refers(text: str) -> bool:
+    """Whether anything in the text would be replaced."""
+    return any(not found[1] for found in _REFERENCE.finditer(text))
+
+
+def stood_for(text: str, expanded: str) -> tuple[str, ...]:
+    """What the references in the text stand for, as `expand` put it there."""
+    parts, at = list[str](), 0
+    for found in _REFERENCE.finditer(text):
+        kept = found[0][1:] if found[1] else None
+        parts += [re.escape(text[at : found.start()]), "(.*)" if kept is None else re.escape(kept)]
+        at = found.end()
+    whole = re.fullmatch("".join([*parts, re.escape(text[at:])]), expanded, re.DOTALL)
+    return whole.groups() if whole is not None else ()
+
+
+def files_of(text: str) -> Iterator[str]:
+    """The files that it refers to."""
+    for found in _REFERENCE.finditer(text):
+        kind, _, name = (found[2] or "").partition(":")
+        if not found[1] and kind == "file":
+            yield name
 
 
 def _meant(body: str | None, environ: Mapping[str, str], folder: Path, *, commands: bool) -> str:

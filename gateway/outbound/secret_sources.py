@@ -6,9 +6,11 @@ What they say is kept in memory alone, and is in no message: those name the serv
 import importlib
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -133,13 +135,38 @@ def _run(words: list[str], program: str, environ: Mapping[str, str], folder: Pat
     except OSError as error:
         why = (error.strerror or "it fails").lower()
         raise ValueError(f"the command `{program}` cannot be started: {why}") from None
+    until = time.monotonic() + COMMAND_S
     with process:
         try:
-            body, _ = process.communicate(timeout=COMMAND_S)
+            body = _said(process, until)
+            if len(body) <= MAX_BYTES:
+                process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # and whatever it started
             raise ValueError(f"the command `{program}` took longer than {COMMAND_S:g} s") from None
+        finally:
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # and whatever it started
+    if len(body) > MAX_BYTES:
+        raise ValueError(f"what the command `{program}` prints is larger than 64 kB")
     if process.returncode != 0:
         raise ValueError(f"the command `{program}` ended with status {process.returncode}; run it by hand to see why")
     return body
+
+
+def _said(process: "subprocess.Popen[bytes]", until: float) -> bytes:
+    """What it prints, to its end or until it is too much: it may print for ever.
+
+    Raises: TimeoutExpired.
+    """
+    assert process.stdout is not None  # noqa: S101 - INVARIANT: it is a pipe
+    body, out = bytearray(), process.stdout.fileno()
+    while len(body) <= MAX_BYTES:
+        ready, _, _ = select.select([out], [], [], max(0.0, until - time.monotonic()))
+        if not ready:
+            raise subprocess.TimeoutExpired(process.args, COMMAND_S)
+        piece = os.read(out, MAX_BYTES)
+        if not piece:
+            return bytes(body)
+        body += piece
+    return bytes(body)

@@ -1,4 +1,6 @@
-"""Whether a person has stopped what is relayed without a verdict: resources, prompts, completion."""
+"""Whether a person has stopped what is relayed without a verdict: resources, prompts, completion, what a server asked
+for in the middle of a call.
+"""
 
 from collections.abc import Sequence
 
@@ -14,11 +16,11 @@ class Barring:
     def __init__(self, book: Book) -> None:
         self._book = book
 
-    async def barred(self, principal: Principal, upstreams: Sequence[str]) -> str | None:
+    async def barred(self, principal: Principal, upstreams: Sequence[str], tool: str | None = None) -> str | None:
         """As `Gate.barred`: the ledger is looked at each time.
 
         Raises: LedgerUnavailable, CorruptLedger.
         """
         standing = thrown(await self._book.fresh_state_of(SWITCHES))
-        found = barred(standing, principal, upstreams) if standing else None
+        found = barred(standing, principal, upstreams, tool) if standing else None
         return None if found is None else said(found)

@@ -23,6 +23,7 @@ from gateway.model.canonical import canonical
 from gateway.model.events import (
     AttemptResent,
     AttemptResumed,
+    Denied,
     Event,
     IntentRecorded,
     Replayed,
@@ -44,6 +45,7 @@ from gateway.runtime.book import ROUNDS, Book
 from gateway.runtime.carry import Carrier
 from gateway.runtime.claims import Claims, owned
 from gateway.runtime.deliver import Deliveries
+from gateway.runtime.denials import Denials
 from gateway.runtime.finish import Finishing
 from gateway.runtime.flight import Flight, LeftAlone, Moment, Unrecorded, check_claimed
 from gateway.runtime.gather import Gathering, Wanting
@@ -90,6 +92,7 @@ class Engine:
         self._gathering = Gathering(book, upstreams, self.carrier.verifying)
         self._definitions = Definitions(self.salt)
         self._lanes = Lanes(book.options.limits)
+        self._denials = Denials(book.options.limits.denied, book.clock.monotonic)
         self.delivered = Deliveries(book, self.carrier).note
         """The outcome was written to a live client."""
 
@@ -230,6 +233,7 @@ class Engine:
         tool = await self._upstreams.tool(proposal.tool, caller.party)
         lanes = self._lanes.of(proposal.principal, None if tool is None else tool.upstream)
         try:
+            self._denials.check(proposal.principal)
             await self._lanes.enter(lanes)
         except Crowded as crowded:
             refusal = tell.crowded(Run(proposal.run), self._policies.current(), proposal.tool, str(crowded))
@@ -255,6 +259,8 @@ class Engine:
             elif isinstance(verdict, Replayed):
                 shown = await self._replay(run, rules, verdict.attempt)
             else:
+                if isinstance(verdict, Denied):
+                    self._denials.add(proposal.principal)
                 refusal = tell.refusal(run, rules, verdict, self._options.where)
                 shown = Shown(run.id, refusal=refusal)
                 self.carrier.take_up(run, refusal.attempt)
@@ -358,7 +364,7 @@ class Engine:
     def withdraw(self, attempt_id: str, principal: Principal) -> None:
         """The client wants the attempt stopped, if it is under way here and its own."""
         flight = self.carrier.open.get(attempt_id)
-        if flight is not None and flight.principal == principal:
+        if flight is not None and (flight.principal.tenant, flight.principal.id) == (principal.tenant, principal.id):
             flight.withdrawal.say(cancelled=True)
 
     # --- small things -----------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ class Limits:
     """Calls that wait for others to end."""
     wait_s: float = 10.0
     """How long each of them waits at most."""
+    denied: int | None = None
+    """Calls of one principal that are denied, and so recorded, in a minute; then none is judged until it ends."""
 
 
 class Crowded(Exception):
@@ -33,6 +35,8 @@ class Crowded(Exception):
 class Lane(NamedTuple):
     """What is counted together."""
 
+    whose: tuple[str, ...]
+    """Its parts: put together into one word, `a/b` of `c` would be `b/c` of `a`."""
     says: str
     limit: int
 
@@ -52,13 +56,13 @@ class Lanes:
 
     def of(self, principal: Principal, upstream: str | None) -> Sequence[Lane]:
         """Those that such a call takes up."""
-        limits, whose = self._limits, f"{principal.tenant}/{principal.id}"
+        limits, who = self._limits, (principal.tenant, principal.id)
         found = [
-            ("in all", limits.in_all),
-            (f"of `{whose}`", limits.per_principal),
-            *([(f"to the upstream `{upstream}`", limits.per_upstream)] if upstream is not None else []),
+            ((), "in all", limits.in_all),
+            (who, f"of `{'/'.join(who)}`", limits.per_principal),
+            *([((upstream,), f"to the upstream `{upstream}`", limits.per_upstream)] if upstream is not None else []),
         ]
-        return [Lane(says, limit) for says, limit in found if limit is not None]
+        return [Lane(whose, says, limit) for whose, says, limit in found if limit is not None]
 
     async def enter(self, lanes: Sequence[Lane]) -> None:
         """From here on the call counts as under way, until it leaves.

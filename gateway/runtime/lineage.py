@@ -3,7 +3,9 @@
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
+from gateway.model.events import RunOpened
 from gateway.model.run import Run, RunState
+from gateway.ports import Ledger
 
 
 async def parent_over(run: Run, state_of: Callable[[str], Awaitable[Run]], now: datetime) -> bool:
@@ -26,3 +28,13 @@ async def goes_on(run_id: str, state_of: Callable[[str], Awaitable[Run]], now: d
             return False
         following = run.parent
     return True
+
+
+async def opened_from(ledger: Ledger, run_id: str) -> str | None:
+    """The run that it was opened from; None if it was from no other, or is not open.
+
+    Raises: LedgerUnavailable.
+    """
+    first = await ledger.read(run_id, limit=1)
+    event = first[0][0].event if first else None
+    return event.parent if isinstance(event, RunOpened) else None

@@ -49,9 +49,13 @@ class Front:
     relay: Any = field(default_factory=FakeRelay)
     """A fake one, unless a test wants the real one."""
     delivered: Callable[[Shown], None] = lambda _: None
+    each: int = 100
+    """How many requests of one principal's may be open."""
 
     def __post_init__(self) -> None:
-        self.app: HttpApp = http_app(relay=self.relay, delivered=self.delivered, now=lambda: 0.0, keeper=self.keeper)
+        self.app: HttpApp = http_app(
+            relay=self.relay, delivered=self.delivered, now=lambda: 0.0, keeper=self.keeper, each=self.each
+        )
 
     async def call(self, headers: Mapping[str, str] | None = None, *, tool: str = "echo", **more: Any) -> Told:
         """A tool call of the newer era."""
@@ -74,6 +78,7 @@ class Front:
         verb: str = "POST",
         peer: tuple[str, int] | None = NEAR,
         twice: Mapping[str, str] | None = None,
+        version: str = "1.1",
     ) -> Told:
         """One request; the headers in `twice` stand there beside the others of the same name."""
         named = {
@@ -84,6 +89,7 @@ class Front:
         lines = [*{**named, **headers}.items(), *(twice or {}).items()]
         scope = {
             "type": "http",
+            "http_version": version,
             "method": verb,
             "path": path,
             "query_string": query,

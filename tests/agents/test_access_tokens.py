@@ -4,6 +4,7 @@ import base64
 import hmac
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jwt
@@ -15,6 +16,8 @@ from gateway.model.principal import Principal
 from gateway.outbound.oidc.asking import Unreachable
 from gateway.outbound.oidc.claims import NotLetIn
 from gateway.outbound.oidc.key_set import ANEW_S, DOWN_S, KEPT_S, STALE_S
+from gateway.outbound.oidc.people import OidcSettings, person_of
+from gateway.outbound.oidc.resource import Claims
 from tests.agents.tokens import ALL_CLAIMS, RESOURCE, Issuer
 from tests.console.provider import EC, RSA, SECRET, pem, public
 
@@ -93,9 +96,12 @@ FORGERIES: list[tuple[Callable[[Issuer], str], str]] = [
     (made(sub="local:root"), "a name that begins with `local:` is for users of the gateway's own machine"),
     (made(sub="anonymous"), "nobody who shows a token can be called `anonymous`"),
     (made(sub="a\nb"), "the provider does not say your `sub`"),
+    (made(sub="ci "), "the provider does not say your `sub`"),
     (made(cnf={"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}), BOUND),
     (made(nonce="n"), FOR_CLIENTS),
     (made(at_hash="h"), FOR_CLIENTS),
+    (made(typ="ID"), OTHER_KIND),
+    (made(token_use="id"), OTHER_KIND),  # noqa: S106 - what a server says of it
     (made(header={"typ": "logout+jwt"}), OTHER_KIND),
     (made(header={"typ": "counterfoil-run"}), OTHER_KIND),
     (made(header={"typ": 7}), OTHER_KIND),
@@ -152,6 +158,21 @@ async def test_claims_say_tenant_principal_roles_and_scopes_as_settings_have_it(
         with pytest.raises(NotLetIn) as refused:
             await tokens.holder(idp.token(**{**said, **more}))
         assert str(refused.value) == why
+
+
+async def test_no_tenant_of_a_provider_is_the_one_of_this_machine_unless_that_is_said(idp: Issuer) -> None:
+    claims, token = Claims(tenant="org"), idp.token(org="local")
+    for tenants in ((), ("acme",)):
+        with pytest.raises(NotLetIn) as refused:
+            await idp.tokens(claims=claims, tenants=tenants).holder(token)
+        assert str(refused.value) == "a tenant that is called `local` is for this gateway's own machine"
+    assert (await idp.tokens(claims=claims, tenants=("local",)).holder(token)).tenant == "local"
+    reviewers = OidcSettings("https://idp.example", "x", tenant_claim="org", roles_claim="roles")
+    said = {"sub": "ann", "org": "local", "roles": ["owner"]}
+    with pytest.raises(NotLetIn):
+        person_of(said, reviewers)
+    assert person_of(said, replace(reviewers, allowed_tenants=("local",))).tenant == "local"
+    assert person_of(said, replace(reviewers, tenant_claim=None)).tenant == "local"
 
 
 async def test_a_token_is_over_a_minute_after_its_end_and_no_later(idp: Issuer) -> None:
@@ -262,6 +283,7 @@ async def test_an_opaque_token_is_asked_about_once_in_a_while(idp: Issuer) -> No
         ({"nbf": 2**33}, FUTURE),
         ({"sub": None}, "the provider does not say your `sub`"),
         ({"cnf": {"jkt": "x"}}, BOUND),
+        ({"typ": "Refresh"}, OTHER_KIND),
     ],
 )
 async def test_what_is_said_of_a_token_is_checked_too(idp: Issuer, said: Any, why: str) -> None:

@@ -133,6 +133,7 @@ def test_who_starts_a_gateway_is_told_who_comes_in(tmp_path: Path) -> None:
 TLS = "an address that begins with `https://` is wanted; `http://` only on this machine"
 ISSUER = "issuer: 'https://i.example'"
 URL = "url: 'http://i.example'"
+LITERAL = "no reference is replaced here: write out what is meant, for it is no secret"
 REFER = "a secret is not written here but referred to: `${NAME}`"
 MTLS = "header: x-s, subjects: {s: {principal: p}}"
 
@@ -192,6 +193,10 @@ MTLS = "header: x-s, subjects: {s: {principal: p}}"
             ],
         ),
         (
+            f"agents: {{oauth: {{{ISSUER}, step_up: {{'${{TOOL}}': [a]}}, clients: ['${{EMPTY:-x}}']}}}}",
+            [f"1:57: agents.oauth.step_up.${{TOOL}}: {LITERAL}", f"1:84: agents.oauth.clients.0: {LITERAL}"],
+        ),
+        (
             f"agents: {{mtls: {{{MTLS}, trusted_proxies: [0.0.0.0/0, proxy]}}}}",
             [
                 f"1:{column}: agents.mtls.trusted_proxies.{place}: an address or a network is wanted, "
@@ -203,6 +208,10 @@ MTLS = "header: x-s, subjects: {s: {principal: p}}"
             "agents: {mtls: {header: Authorization, subjects: {s: {principal: p}}, trusted_proxies: [10.0.0.7]}}",
             ["1:25: agents.mtls.header: the name of a header that only the proxy sets is wanted"],
         ),
+        (
+            "agents: {mtls: {header: X-S, subjects: {s: {principal: anonymous}}, trusted_proxies: [10.0.0.7]}}",
+            ["1:56: agents.mtls.subjects.s.principal: whoever shows a certificate is not `anonymous`"],
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_told_with_its_place(tmp_path: Path, text: str, lines: list[str]) -> None:
@@ -213,9 +222,14 @@ async def test_what_the_file_says_is_who_comes_in(tmp_path: Path) -> None:
     async def said(_: str) -> bool:
         return False
 
+    async def opened_from(_: str) -> None:
+        return None
+
     told = replace(load(tmp_path, FULL), anonymous=False)
     clock = ToldClock()
-    front = Front(doorkeeper_of(told, url="https://gateway.example", run_key=KEY, clock=clock, said=said))
+    front = Front(
+        doorkeeper_of(told, url="https://gateway.example", run_key=KEY, clock=clock, said=said, opened_from=opened_from)
+    )
     found = await front.send({}, path="/.well-known/oauth-protected-resource", verb="GET")
     assert found.json["resource"] == "https://gateway.example/mcp"
     assert (await front.call({"x-client-subject": "CN=ci,O=acme"}, peer=("10.0.0.9", 1))).status == 200

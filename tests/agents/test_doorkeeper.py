@@ -11,14 +11,12 @@ from pydantic import SecretStr
 from gateway.inbound.mcp import http, mint
 from gateway.inbound.mcp.door import HEAD_KEY, Head
 from gateway.inbound.mcp.doorkeeper import Doorkeeper, Oauth
-from gateway.inbound.mcp.revoked import KNOWN_S, Revoked, name_of
 from gateway.model.party import Behalf
-from gateway.model.principal import Parent, Principal
+from gateway.model.principal import Principal
 from gateway.outbound.agent_keys import AgentKeys, new_key
 from gateway.outbound.oidc.access_tokens import AccessTokens
 from gateway.outbound.oidc.key_set import DOWN_S
 from gateway.outbound.proxies import ProxySettings
-from gateway.ports import LedgerUnavailable
 from gateway.serving import readiness
 from tests.agents.asking import FAR, Front
 from tests.agents.tokens import RESOURCE, Issuer
@@ -76,6 +74,9 @@ def keys(folder: Path, clock: ToldClock | None = None, **more: Any) -> tuple[str
         (("127.0.0.1", 1), {"x-forwarded-for": "203.0.113.9"}, 401),
         (("127.0.0.1", 1), {"forwarded": "for=203.0.113.9"}, 401),
         (("127.0.0.1", 1), {"via": "1.1 proxy"}, 401),
+        (("127.0.0.1", 1), {"x-forwarded-proto": "https"}, 401),
+        (("127.0.0.1", 1), {"x-forwarded-host": "gateway.example"}, 401),
+        (("127.0.0.1", 1), {"cf-connecting-ip": "203.0.113.9"}, 401),
     ],
 )
 async def test_only_who_is_on_this_machine_comes_in_with_nothing(peer: Any, headers: Any, status: int) -> None:
@@ -86,6 +87,13 @@ async def test_only_who_is_on_this_machine_comes_in_with_nothing(peer: Any, head
         assert told.why.startswith("only who is on this machine comes in without a credential")
         assert told.challenge == 'Bearer realm="counterfoil"'
         assert front.relay.begun == []
+
+
+async def test_what_comes_as_only_a_proxy_speaks_is_not_from_this_machine(tmp_path: Path) -> None:
+    text, file = keys(tmp_path)
+    front = Front(keeper(anonymous=True, keys=file))
+    assert (await front.call(version="1.0")).status == 401
+    assert (await front.call(bearer(text), version="1.0")).status == 200
 
 
 async def test_a_credential_that_nobody_asked_for_changes_nothing() -> None:
@@ -204,6 +212,8 @@ async def test_a_token_with_too_little_is_told_what_it_lacks_and_keeps_what_it_h
     front.relay.tools["pay-all"] = front.relay.tools["echo"]
     assert (await front.call(bearer(idp.token(scope="all mcp pay:write")), tool="pay-all")).status == 200
     assert [one.message["params"]["name"] for one in front.relay.begun] == ["echo", "pay-all"]
+    first = front.relay.begun[0]
+    assert (first.lacks("echo"), first.lacks("refund-all")) == (frozenset(), frozenset({"all"}))
 
 
 async def test_a_scope_that_no_header_can_say_stays_out_of_it(idp: Issuer) -> None:
@@ -269,6 +279,15 @@ async def test_who_shows_several_is_one_and_has_no_more_than_each(tmp_path: Path
         assert told.why == "what came with the request speaks of two principals: show what belongs to one"
 
 
+async def test_three_that_have_nothing_in_common_give_nothing(tmp_path: Path) -> None:
+    text, file = keys(tmp_path, roles=("deployer",), scopes=("a",))
+    front = Front(keeper(keys=file, mtls=PROXIES))
+    named = run_token(principal=Principal("ci", roles=frozenset({"admin"}), scopes=frozenset({"b"})))
+    shown = {**bearer(text), "x-subject": "CN=ci", "counterfoil-run": named}
+    assert (await front.call(shown, peer=("10.0.0.7", 1))).status == 200
+    assert front.came == Principal("ci")
+
+
 async def test_a_run_token_alone_lets_its_principal_in() -> None:
     front = Front(keeper())
     assert (await front.call({"counterfoil-run": run_token()}, peer=FAR)).status == 200
@@ -289,55 +308,7 @@ async def test_what_was_shown_stays_at_the_door(tmp_path: Path) -> None:
     assert front.relay.begun[0].headers["user-agent"] == "x"
 
 
-# --- revoked ----------------------------------------------------------------------------------------------------------
-
-
-class Names:
-    """What was said in a ledger."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-        self.asked = 0
-        self.gone = False
-
-    async def said(self, name: str) -> bool:
-        self.asked += 1
-        if self.gone:
-            raise LedgerUnavailable("locked")
-        return name in self.names
-
-
-async def test_a_revoked_run_token_is_refused_within_two_seconds_and_so_are_its_children() -> None:
-    clock, ledger = ToldClock(), Names()
-    front = Front(keeper(revoked=Revoked(ledger.said, clock.monotonic)))
-    shown = {"counterfoil-run": run_token()}
-    child = {"counterfoil-run": run_token(run="run_2", parent=Parent("run_1"))}
-    for _ in range(5):
-        assert (await front.call(shown)).status == 200
-    assert ledger.asked == 1
-    ledger.names.add(name_of("run_1"))
-    assert (await front.call(shown)).status == 200
-    clock.tell(KNOWN_S)
-    for headers in (shown, child):
-        told = await front.call(headers)
-        assert (told.status, told.why) == (403, "the run token was revoked: the one of the run `run_1`")
-
-
-async def test_while_the_ledger_cannot_be_read_no_run_token_is_taken() -> None:
-    clock, ledger = ToldClock(), Names()
-    front = Front(keeper(revoked=Revoked(ledger.said, clock.monotonic)))
-    ledger.gone = True
-    told = await front.call({"counterfoil-run": run_token()})
-    assert (told.status, told.headers["retry-after"]) == (503, "5")
-
-
-async def test_good_run_tokens_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.inbound.mcp.revoked.MAX_KNOWN", 2)
-    ledger = Names()
-    revoked = Revoked(ledger.said, ToldClock().monotonic)
-    for run in ("a", "b", "c", "a"):
-        assert not await revoked.has(name_of(run))
-    assert ledger.asked == 4
+# --- streams ----------------------------------------------------------------------------------------------------------
 
 
 async def test_who_listens_hears_no_more_once_they_would_not_be_let_in(
@@ -362,10 +333,9 @@ async def test_a_call_that_waits_is_asked_again_whether_its_key_still_lets_it_in
     front = Front(keeper(keys=file, now=clock.now))
     assert (await front.call(bearer(text))).status == 200
     (sent,) = front.relay.begun
-    assert sent.stands is not None
-    assert await sent.stands()
+    assert await sent.sender() == sent.principal
     clock.tell(60)
-    assert not await sent.stands()
+    assert await sent.sender() is None
 
 
 async def test_from_afar_nobody_learns_what_stands_behind_a_gateway() -> None:

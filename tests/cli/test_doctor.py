@@ -65,8 +65,9 @@ async def test_a_ledger_that_is_there_is_written_to_and_its_run_is_over_afterwar
     await ledger.close()
 
 
-def test_a_policy_by_which_everything_passes_is_found_by_the_call_that_must_not(tmp_path: Path) -> None:
-    found = seen(tmp_path, 'transitions:\n  - { name: all, tools: ["*"] }\n', expect=1)
+@pytest.mark.parametrize("pattern", ["*", "*__*"])
+def test_a_policy_by_which_everything_passes_is_found_by_the_call_that_must_not(tmp_path: Path, pattern: str) -> None:
+    found = seen(tmp_path, f'transitions:\n  - {{ name: all, tools: ["{pattern}"] }}\n', expect=1)
     assert found["canary work"] == ("wrong", "a destructive call that no rule names was LET THROUGH")
     assert found["policy work"][1] == "`all` allows every tool there is, whatever it does"
 
@@ -99,6 +100,9 @@ def test_a_server_that_does_not_come_up_is_wrong(tmp_path: Path) -> None:
         (0o777, "policies", "policies"),
         (0o640, "counterfoil/run-tokens.key", "run tokens"),
         (0o604, "ledger.db", "ledger file"),
+        (0o620, "keys/agents.yaml", "agents' keys"),
+        (0o777, "keys", "agents' keys"),
+        (0o602, "secret", "secrets"),
     ],
 )
 async def test_what_others_can_change_or_read_is_wrong(tmp_path: Path, mode: int, which: str, about: str) -> None:
@@ -107,9 +111,63 @@ async def test_what_others_can_change_or_read_is_wrong(tmp_path: Path, mode: int
     key.parent.mkdir(mode=0o700)
     key.write_text("00" * 32)
     key.chmod(0o600)
+    agents, secret = tmp_path / "keys/agents.yaml", tmp_path / "secret"
+    agents.parent.mkdir(mode=0o700)
+    for file in (agents, secret):
+        file.touch(mode=0o600)
     (tmp_path / which).chmod(mode)
-    found = [*machine.files(config, tmp_path / "policies", key), *machine.ledger_file(tmp_path / "ledger.db")]
+    policies = [tmp_path / "policies", tmp_path / "policies/work.yaml"]
+    found = [
+        *machine.files(config, policies, agents),
+        *machine.secrets(key, [secret]),
+        *machine.ledger_file(tmp_path / "ledger.db"),
+    ]
     assert [one.about for one in found if one.state == "wrong"] == [about]
+
+
+def test_a_file_of_somebody_else_is_theirs_to_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = installed(tmp_path, NAMED)
+    monkeypatch.setattr("os.geteuid", lambda: config.stat().st_uid + 1)
+    found = next(machine.files(config, (), None))
+    mine = config.stat().st_uid == 0  # root may change it anyhow
+    assert (found.state, found.says.endswith("decide what agents may do")) == (
+        ("ok", False) if mine else ("wrong", True)
+    )
+
+
+def test_a_link_that_others_can_replace_is_as_good_as_a_file(tmp_path: Path) -> None:
+    config, loose = installed(tmp_path, NAMED), tmp_path / "loose"
+    loose.mkdir()
+    (loose / "gateway.yaml").symlink_to(config)
+    assert [one.state for one in machine.files(loose / "gateway.yaml", (), None)] == ["ok"]
+    loose.chmod(0o777)
+    (found,) = machine.files(loose / "gateway.yaml", (), None)
+    assert (found.state, found.do) == ("wrong", f"chmod go-w {loose}")
+    loose.chmod(0o1777)  # as of /tmp, where nobody replaces what is another's
+    assert [one.state for one in machine.files(loose / "gateway.yaml", (), None)] == ["ok"]
+
+
+def test_a_secret_that_others_can_read_or_that_is_written_out_is_told(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("k" * 40)
+    secret.chmod(0o644)
+    found = seen(tmp_path, NAMED, run_tokens={"key": "${file:secret}"})
+    assert found["secrets"] == ("warning", f"others can read the secret `{secret}`")
+    (tmp_path / "other").mkdir()
+    found = seen(tmp_path / "other", NAMED, run_tokens={"key": "k" * 40})
+    assert found["secrets"][0] == "warning"
+    assert "run_tokens.key: this looks like a secret that is written out" in found["secrets"][1]
+
+
+def test_who_comes_in_is_told(tmp_path: Path) -> None:
+    assert seen(tmp_path, NAMED)["agents"][0] == "warning"
+    (tmp_path / "other").mkdir()
+    state, says = seen(tmp_path / "other", NAMED, agents={"anonymous": "never"})["agents"]
+    assert (state, says.partition(";")[0]) == ("ok", "nobody comes in without a credential")
+    mtls = {"header": "X-Subject", "trusted_proxies": ["127.0.0.1"], "subjects": {"CN=ci": {"principal": "ci"}}}
+    (tmp_path / "third").mkdir()
+    state, says = seen(tmp_path / "third", NAMED, agents={"mtls": mtls})["agents"]
+    assert (state, says.partition(":")[0]) == ("warning", "a proxy on this machine is believed about certificates")
 
 
 def test_a_disk_that_forgets_or_is_full_or_shared_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,8 +189,10 @@ def test_who_cannot_be_reached_is_told_and_content_that_leaves_too(monkeypatch: 
     nowhere = "http://127.0.0.1:9/v1/traces"
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", nowhere)
     told = {"OTEL_EXPORTER_OTLP_ENDPOINT": nowhere, "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
-    unreached, content = machine.telemetry(told)
+    unreached, content = machine.telemetry(None, told)
     assert (unreached.state, content.state) == ("warning", "warning")
+    assert [one.state for one in machine.telemetry("none", told)] == ["warning"]  # the file goes before
+    assert [one.state for one in machine.telemetry("spans", {})] == ["ok", "warning"]
     assert "127.0.0.1:9" in unreached.says
     (channel,) = machine.channels([Channel("ops", webhook="http://127.0.0.1:9/secret-path")])
     assert (channel.state, "secret" in channel.says) == ("warning", False)

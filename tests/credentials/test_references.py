@@ -60,6 +60,7 @@ TROUBLES = [
     ("echo 'a", "the command of a `${command:…}` has a quote that is not closed"),
     ("", "a `${command:…}` names a command and its arguments"),
     ("head -c 9 x | base64", "a `${command:…}` is run without a shell, to which `|` would mean something"),
+    ("cat /dev/zero", "what the command `cat` prints is larger than 64 kB"),
     ("A=$UNSET true", "the variable `UNSET` is not set, and a command is to get it"),
 ]
 

@@ -168,13 +168,16 @@ class FakeGate:
     opened: list[dict[str, Any]] = field(default_factory=list)
     stopped: str | None = None
     """Why a person lets nothing out."""
+    looked: list[tuple[str, tuple[str, ...], str | None]] = field(default_factory=list)
+    """Whom, where to and by which tool it was asked about."""
     open_error: Exception | None = None
     shields: bool = False
     """A cancelled caller waits for the answer all the same, and then gets it."""
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _tasks: set[asyncio.Task[Shown]] = field(default_factory=set)
 
-    async def barred(self, principal: Principal, upstreams: Sequence[str]) -> str | None:  # noqa: ARG002
+    async def barred(self, principal: Principal, upstreams: Sequence[str], tool: str | None = None) -> str | None:
+        self.looked.append((principal.id, tuple(upstreams), tool))
         return self.stopped
 
     async def outcome(self, attempt: str, principal: Principal, caller: Caller) -> Shown:  # noqa: ARG002

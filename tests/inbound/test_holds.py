@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.model.canonical import digest
+from gateway.model.principal import Principal
 from tests import world
 from tests.inbound.asked import ME, until
 from tests.inbound.desk import TOLD, Desk, desk
@@ -64,12 +65,12 @@ async def test_a_held_call_hears_why_it_is_refused() -> None:
 
 @pytest.mark.parametrize("stands", [True, False])
 async def test_nothing_is_sent_for_who_would_not_be_let_in_any_more_when_the_yes_comes(*, stands: bool) -> None:
-    async def let_in() -> bool:
-        return stands
+    async def found_again() -> Principal | None:
+        return exchange.principal if stands else None
 
     async with desk(**LONG) as it:
         exchange = it.it.modern_exchange("tools/call", it.asks(), meta=TOLD)
-        exchange.stands = let_in
+        exchange.found_again = found_again
         work = asyncio.ensure_future(it.it.relay.request(exchange))
         await it.held()
         (approval,) = await it.asked()

@@ -135,7 +135,7 @@ def test_attribution_is_capped_text() -> None:
     assert client_of(exchange, {"name": "n" * 300}).attribution == {
         "client_name": "n" * 256,
         "user_agent": "ua",
-        "mcp_session": "s",
+        "mcp_session": "sha256:043a718774c572bd8a25adbeb1bfcd5c",
         "threadId": "t" * 256,
     }
 
@@ -239,6 +239,17 @@ async def test_runs_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPat
     assert [await desk.run_of(who) for who in "abacab"] == ["run_1", "run_2", "run_1", "run_3", "run_1", "run_4"]
 
 
+async def test_who_begins_many_runs_has_nobody_forget_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.inbound.mcp.identity.MAX_SEATS", 3)
+    desk = Desk()
+    mine, other = Principal("ann", "acme"), Principal("ann", "other")
+    first = await desk.run_of("a", principal=mine)
+    for name in "abcdef":
+        await desk.run_of(name, principal=other)
+    assert await desk.run_of("a", principal=mine) == first
+    assert len(desk.gate.opened) == 7
+
+
 # --- over HTTP --------------------------------------------------------------------------------------------------------
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "_meta": ENVELOPE}}
@@ -293,7 +304,7 @@ async def test_a_session_is_of_no_use_to_another_principal() -> None:
 
 @pytest.mark.parametrize(
     "headers",
-    [{"mcp-init-host": "evil", "router-key": "secret-api-key"}, {"X-Internal": "1"}, {"X-Forwarded-User": "admin"}],
+    [{"mcp-init-host": "evil", "router-key": "secret-api-key"}, {"X-Internal": "1"}, {"X-Remote-User": "admin"}],
 )
 async def test_no_header_is_magic(headers: dict[str, str | None]) -> None:
     async with asked_over_http() as (it, served):

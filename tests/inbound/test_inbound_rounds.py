@@ -49,6 +49,22 @@ async def test_what_an_older_server_asks_is_brought_with_the_next_round() -> Non
     assert len(it.gate.proposals) == 1
 
 
+async def test_a_person_who_stopped_the_call_stops_its_further_rounds_until_it_may_go_on() -> None:
+    it = Asked()
+    asks(it)
+    it.offers.owners["t"] = "up"
+    first = (await it.modern("tools/call", {"name": "t"}, can=CAN))["result"]
+    again = {"name": "t", "inputResponses": {"q1": {"action": "accept"}}, "requestState": first["requestState"]}
+    it.gate.stopped = "`boss` has stopped the tool `t` (switch 1): it pays twice"
+    told = await it.modern("tools/call", again, can=CAN)
+    assert told["error"] == {"code": -32600, "message": it.gate.stopped}
+    assert it.gate.looked == [("me", ("up",), "t")]
+    assert it.gate.finished == []
+    it.gate.stopped = None
+    done = (await it.modern("tools/call", again, can=CAN))["result"]
+    assert done["structuredContent"] == {"action": "accept"}
+
+
 async def test_a_round_that_brings_nothing_is_asked_again() -> None:
     it = Asked()
     asks(it)
@@ -96,6 +112,19 @@ async def test_a_state_expires() -> None:
     it.clock.tell(LIVES_S + 1)
     answer = await it.modern("tools/call", {"name": "t", "requestState": first["requestState"]}, can=CAN)
     assert answer["error"] == {"code": -32602, "message": "`requestState` cannot be used: it has expired"}
+
+
+async def test_who_has_many_requests_wait_for_them_gives_up_only_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.inbound.mcp.rounds.MAX_PARKED", 2)
+    it = Asked()
+    asks(it)
+    mine = (await it.modern("tools/call", {"name": "t"}, can=CAN, principal=Principal("ann", "acme")))["result"]
+    for _ in range(3):
+        await it.modern("tools/call", {"name": "t"}, can=CAN, principal=Principal("ann", "other"))
+    await until(lambda: len(it.gate.finished) == 2)
+    again = {"name": "t", "inputResponses": {"q1": {"action": "accept"}}, "requestState": mine["requestState"]}
+    done = await it.modern("tools/call", again, can=CAN, principal=Principal("ann", "acme"))
+    assert done["result"]["structuredContent"] == {"action": "accept"}
 
 
 async def test_a_client_is_never_asked_what_it_did_not_say_it_can() -> None:

@@ -1,5 +1,6 @@
 """Requests of real clients, as they were recorded, through the real front and the real relay."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ async def test_codex_makes_a_call() -> None:
         "client_name": "codex-mcp-client",
         "client_version": "0.171.0",
         "user_agent": "codex_cli_rs/0.171.0",
-        "mcp_session": session,
+        "mcp_session": f"sha256:{hashlib.sha256(session.encode()).hexdigest()[:32]}",
         "threadId": "0199a213-81c0-7800-8aa1-bbab2a035a53",
         "sessionId": "0199a213-81c0-7800-8aa1-bbab2a035a53",
         "itemId": "call_eSqK9Pz2",

@@ -33,6 +33,19 @@ async def test_subscriptions_are_the_owners_to_grant() -> None:
     assert it.offers.log[-1] == ("unsubscribe", "http:s1", "file:///a")
 
 
+async def test_nothing_is_watched_for_whom_a_person_has_stopped() -> None:
+    it = Asked()
+    it.offers.owners["resources/read"] = "up"
+    chat = await it.session()
+    it.gate.stopped = "`boss` has stopped everything (switch 1): it pays twice"
+    refused = {"code": -32600, "message": it.gate.stopped}
+    assert (await chat.ask("resources/subscribe", {"uri": "file:///a"}))["error"] == refused
+    wanted = {"notifications": {"resourceSubscriptions": ["file:///a"]}}
+    assert (await it.modern("subscriptions/listen", wanted))["error"] == refused
+    assert [one for one in it.offers.log if one[0] == "subscribe"] == []
+    assert it.offers.listeners == [it.relay._listeners["http:s1"]]
+
+
 async def test_a_notification_of_the_clients_own_reaches_its_servers() -> None:
     conversation = await (it := Asked()).session()
     conversation.say("notifications/initialized")

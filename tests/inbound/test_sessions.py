@@ -9,7 +9,9 @@ import pytest
 
 from gateway.inbound.mcp import streams
 from gateway.inbound.mcp.exchange import Exchange
+from gateway.inbound.mcp.sessions import Conversation, Sessions
 from gateway.model.canonical import JsonObject
+from gateway.model.principal import Principal
 from tests.inbound.fake_relay import FakeRelay, Held, echo, tell, text
 from tests.inbound.served import BOUND_S, ENVELOPE, Served, Stream, door, modern_headers
 
@@ -126,6 +128,21 @@ async def test_the_idlest_session_makes_room() -> None:
         full = await served.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
         assert (full.status, full.code) == (503, -32603)
         held.gate.set()
+
+
+async def test_who_opens_many_sessions_ends_only_their_own() -> None:
+    ended: list[str] = []
+    sessions = Sessions(lambda session: ended.append(session.id), limit=3)
+    mine = Conversation(Principal("ann", "acme"))
+    sessions.admit(mine)
+    theirs = [Conversation(Principal("ann", "other")) for _ in range(4)]
+    for one in theirs:
+        sessions.make_room()
+        sessions.admit(one)
+    assert ended == [one.session.id for one in theirs[:2]]
+    assert len(sessions) == 3
+    sessions.close()
+    assert {*ended} == {mine.session.id, *(one.session.id for one in theirs)}
 
 
 async def test_open_streams_end_when_the_app_closes_and_nothing_begins() -> None:

@@ -74,6 +74,18 @@ async def test_a_task_is_its_principals_alone_and_for_who_declared_tasks() -> No
         assert (await it.modern("tasks/get", {"taskId": wrong}, can=CAN))["error"]["code"] == -32602
 
 
+async def test_a_person_who_stopped_the_call_stops_its_tasks_input_too() -> None:
+    it = Asked()
+    name = await started(it)
+    it.gate.stopped = "`boss` has stopped the tool `t` (switch 1): it pays twice"
+    told = await it.modern("tasks/update", {"taskId": name, "inputResponses": {}}, can=CAN)
+    assert told["error"] == {"code": -32600, "message": it.gate.stopped}
+    assert it.gate.looked == [("me", ("up",), "t")]
+    assert it.offers.asked == []
+    it.offers.answers["tasks/cancel"] = ToolResult({"resultType": "complete"})
+    assert "result" in await it.modern("tasks/cancel", {"taskId": name}, can=CAN)
+
+
 async def test_a_call_that_outlasts_our_patience_is_a_task_for_who_declared_tasks() -> None:
     it = Asked()
     flying = REFUSAL.model_copy(update={"outcome": Outcome.IN_FLIGHT, "attempt": "att_1"})

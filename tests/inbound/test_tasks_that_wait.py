@@ -40,6 +40,19 @@ async def test_who_declared_tasks_gets_one_at_once_and_the_poll_after_the_answer
         assert it.sent == [{"text": "a"}]
 
 
+async def test_a_poll_makes_no_call_for_which_its_access_token_lacks_a_scope() -> None:
+    async with desk() as it:
+        task = await it.call(can=TASKS)
+        await it.decide((await it.asked())[0])
+        exchange = it.it.modern_exchange("tasks/get", {"taskId": task["taskId"]}, can=TASKS)
+        exchange.lacks = lambda tool: frozenset({f"{tool}:pay"})
+        answer: Any = await it.it.relay.request(exchange)
+        why = "the access token lacks a scope that this call needs: `write:pay`"
+        assert answer["error"] == {"code": -32600, "message": why}
+        assert it.sent == []
+        assert (await poll(it, task))["status"] == "completed"  # by another token
+
+
 async def test_a_task_outlives_the_gateway_that_gave_it_out() -> None:
     async with desk() as first:
         task = await first.call(can=TASKS, meta={"claudecode/toolUseId": "toolu_1", "x-vendor": {"a": 1}})

@@ -98,6 +98,7 @@ def test_everything_that_can_be_said_is_taken_as_it_is_meant(tmp_path: Path) -> 
         session_idle_s=600,
         hold_s=0,
         limits=Limits(500, 65536, 5, 10, 1_000_000, 100),
+        secrets=(tmp_path / "token.txt",),
         upstreams=(
             StdioUpstream(
                 name="fs",

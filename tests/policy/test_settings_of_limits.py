@@ -20,3 +20,4 @@ def test_limits_of_calls_under_way_are_said_in_the_file(tmp_path: Path) -> None:
     )
     told = load_settings(tmp_path / "gateway.yaml").at_once
     assert (told.in_all, told.per_principal, told.per_upstream, told.wait_s) == (None, 3, 500, 0)
+    assert told.denied == 600

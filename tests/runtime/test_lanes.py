@@ -55,6 +55,14 @@ class Held:
             await asyncio.sleep(0)
 
 
+async def test_principals_whose_names_only_look_alike_together_keep_one_another_waiting_for_nothing() -> None:
+    held = Held(replace(WIDE, per_principal=1))
+    await held.call("a", Principal("b/c", "a"))
+    await held.call("b", Principal("c", "a/b"))
+    assert held.entered == ["a", "b"]
+    await held.end("a", "b")
+
+
 @pytest.mark.parametrize(
     ("limits", "other"),
     [
@@ -150,3 +158,21 @@ async def test_a_call_too_many_is_rate_limited_and_leaves_no_record() -> None:
         going.set()
         assert outcome(await first) == "result"
         assert outcome(await it.call("read", {"n": 2})) == "result"
+
+
+async def test_a_flood_of_calls_that_are_denied_is_recorded_up_to_a_bound_each_minute() -> None:
+    async with narrow(Limits(denied=3)) as it:
+        told = [outcome(await it.call("none", {"n": number})) for number in range(5)]
+        assert told == ["denied"] * 3 + ["rate_limited"] * 2
+        before = len(await it.ledger.read("run_1"))
+        over = await it.call("read")
+        assert over.refusal is not None
+        why = "calls of `local/local:user` that this gateway denied within a minute: 3, as many as may be"
+        assert (outcome(over), over.refusal.reason) == ("rate_limited", why)
+        assert len(await it.ledger.read("run_1")) == before
+        other = Principal("somebody")
+        await it.engine.open_run(run="run_2", principal=other, origin="process", attribution={})
+        theirs = await it.engine.call(world.proposal("read", run="run_2", principal=other), world.PatientCaller())
+        assert outcome(theirs) == "result"  # it is nobody else's matter
+        it.clock.tell(60)
+        assert outcome(await it.call("read")) == "result"

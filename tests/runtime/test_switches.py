@@ -109,6 +109,8 @@ async def test_what_is_relayed_without_a_verdict_is_barred_with_its_principal_an
         assert await it.engine.barred(world.USER, ["fake"]) is None
         await throw(it, tool="write")
         assert await it.engine.barred(world.USER, ["fake"]) is None
+        assert "the tool `write`" in str(await it.engine.barred(world.USER, ["fake"], "write"))
+        assert await it.engine.barred(world.USER, ["fake"], "read") is None
         await throw(it, upstream="fake", principal="local:user")
         assert await it.engine.barred(world.USER, ["other"]) is None
         barred = await it.engine.barred(world.USER, ["other", "fake"])

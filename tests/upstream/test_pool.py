@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -167,6 +168,14 @@ async def test_parties_that_left_without_a_word_do_not_crowd_out_the_one_at_work
         await upstream.reach(party("new"), 5)
         assert upstream.view(party("works")) is working
         assert gone not in upstream.links
+
+
+async def test_who_has_most_connections_makes_room_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MAX_HTTP", 3)
+    async with scripted(calm) as place, reached(HttpSpec("r", place.url)) as upstream:
+        mine = await upstream.reach(replace(party("mine"), whose=("acme", "ann")), 5)
+        others = [await upstream.reach(replace(party(key), whose=("other", "ann")), 5) for key in "abcd"]
+        assert upstream.links[1:] == (mine, *others[2:])
 
 
 async def test_who_is_idle_for_long_is_closed_unless_its_party_has_joined(monkeypatch: pytest.MonkeyPatch) -> None:

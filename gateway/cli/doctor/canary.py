@@ -29,8 +29,8 @@ from gateway.runtime.desk import Desk
 from gateway.runtime.engine import Engine
 from gateway.runtime.policies import Policies
 
-TOOL = "counterfoil_canary_must_be_denied"
-"""Which no policy names and no server offers."""
+TOOL = "counterfoil__canary_must_be_denied"
+"""Which no policy names and no server offers. It is spelled like a server's, so that a rule for `*__*` shows too."""
 DOCTOR = Principal("counterfoil:doctor")
 _HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False}
 _DEFINITION = {"name": TOOL, "inputSchema": {"type": "object"}, "annotations": _HINTS}

@@ -11,6 +11,8 @@ from gateway.cli.doctor import canary, machine
 from gateway.cli.doctor.findings import Finding, ok, warning, wrong
 from gateway.cli.ledgers import book, existing, reviewer
 from gateway.cli.notify import send_test
+from gateway.inbound.mcp import introduction
+from gateway.kernel.globs import names
 from gateway.kernel.registry import is_pinned
 from gateway.kernel.rules import compile_rules
 from gateway.model.canonical import Digest
@@ -59,8 +61,11 @@ def key_of(config: Path) -> bytes | None:
 async def configured(config: Path, settings: Settings, plan: Plan, *, notify: bool) -> AsyncIterator[Finding]:
     """All that is found out from the file on."""
     yield ok("configuration", f"`{config}` and its policies can be used")
-    looks = machine.files(config, settings.policies, _key_file(settings)), policies(plan), machine.telemetry()
-    for one in chain(*looks):
+    read = plan.source.read.looks if plan.source is not None else ()
+    files = machine.files(config, read, settings.agents.keys), machine.secrets(_key_file(settings), settings.secrets)
+    for one in chain(
+        *files, written_out(settings), agents(settings), policies(plan), machine.telemetry(settings.telemetry.content)
+    ):
         yield one
     came = dict(zip(settings.channels, await send_test(settings.channels) if notify else (), strict=False))
     for channel, said in came.items():
@@ -72,6 +77,24 @@ async def configured(config: Path, settings: Settings, plan: Plan, *, notify: bo
         yield one
     async for one in upstreams(plan):
         yield one
+
+
+def written_out(settings: Settings) -> Iterator[Finding]:
+    """Secrets in the file itself, as a start would tell of them."""
+    yield from (warning("secrets", str(one)) for one in settings.warnings)
+
+
+def agents(settings: Settings) -> Iterator[Finding]:
+    """Who comes in, as a start would say it; and what is kept so that others can read it."""
+    says, told = introduction(settings.agents).removeprefix("agents: "), settings.agents.anonymous
+    yield warning("agents", says, "`agents:` in gateway.yaml, docs/identity.md") if told else ok("agents", says)
+    proxies = () if settings.agents.mtls is None else settings.agents.mtls.trusted
+    if any(network.is_loopback for network in proxies):
+        says = "a proxy on this machine is believed about certificates: so is every account of this machine"
+        yield warning("agents", says, "run it elsewhere, or let nobody else onto this machine")
+    if not settings.data.keys.ids and not settings.data.stored_redacted:
+        says = "payloads are not encrypted: who can read the ledger reads arguments and results"
+        yield warning("payloads", says, "`counterfoil keygen --data`, then `data: {encryption: …}` in gateway.yaml")
 
 
 def policies(plan: Plan) -> Iterator[Finding]:
@@ -103,7 +126,7 @@ def _off(policy: Policy) -> Iterator[tuple[str, str]]:
         yield f"`{name}` only observes: what it would refuse passes", "take its `mode` away"
     for rule in policy.transitions:
         narrowed = rule.when or rule.approval is not None or rule.authority or set(rule.effect or ()) == {"read"}
-        if "*" in rule.tools and not narrowed:
+        if any(names(pattern, canary.TOOL) for pattern in rule.tools) and not narrowed:
             yield f"`{rule.name}` allows every tool there is, whatever it does", "name the tools that it is for"
 
 
@@ -201,6 +224,8 @@ async def upstreams(plan: Plan) -> AsyncIterator[Finding]:
             about = f"upstream {name}"
             if health["state"] == "healthy":
                 yield ok(about, f"{health['tools']} tools, MCP {health['protocol_version']}")
+            elif health["personal"]:
+                yield warning(about, f"not tried: {health['reason']}", "call one of its tools with an access token")
             else:
                 yield wrong(about, f"cannot be used: {health['reason']}", "calls of its tools are refused until it can")
             for trouble in health["troubles"]:

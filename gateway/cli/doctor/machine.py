@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -55,19 +55,36 @@ def _is_installed(name: str) -> bool:
     return True
 
 
-def files(config: Path | None, policies: Path | None, key: Path | None) -> Iterator[Finding]:
-    """Whether others can change what decides, or read what signs."""
-    for about, path in (("configuration", config), ("policies", policies)):
-        if path is None or not path.exists():
-            continue
-        inside = [path, *(path.rglob("*.yaml") if path.is_dir() else ())]
-        loose = [one for one in inside if _mode(one) & 0o022]
-        if loose:
-            yield wrong(
-                about, f"others can write `{loose[0]}`, and so decide what agents may do", f"chmod go-w {loose[0]}"
+def files(config: Path, policies: Collection[Path], agents: Path | None) -> Iterator[Finding]:
+    """Whether others can change what decides: the configuration, all that was read for the policies, agents' keys."""
+    for about, paths in (("configuration", [config]), ("policies", policies), ("agents' keys", [agents])):
+        read = [path for path in paths if path is not None and path.exists()]
+        loose = next((found for path in read if (found := _changeable(path)) is not None), None)
+        if loose is not None:
+            yield wrong(about, f"{loose[0]}, and so decide what agents may do", loose[1])
+        elif read:
+            yield ok(about, f"only its owner can write `{read[0]}`")
+
+
+def _changeable(path: Path) -> tuple[str, str] | None:
+    """Who else can change the file or folder, or put another in its place; and what to do about it."""
+    real = path.resolve()
+    replaces = f"put another file in the place of `{path}`: they can write"
+    # A link is replaced where it stands, whoever may write what it leads to.
+    for one, does in ((real, "write"), (real.parent, replaces), (path.absolute().parent, replaces)):
+        found = one.stat()
+        if found.st_uid not in {0, os.geteuid()}:
+            return (
+                f"user {found.st_uid} can {does} `{one}`, which is theirs",
+                f"give `{one}` to whom the gateway runs as",
             )
-        else:
-            yield ok(about, f"only its owner can write `{path}`")
+        if found.st_mode & 0o022 and not (one.is_dir() and found.st_mode & stat.S_ISVTX):
+            return f"others can {does} `{one}`", f"chmod go-w {one}"
+    return None
+
+
+def secrets(key: Path | None, referred: Collection[Path]) -> Iterator[Finding]:
+    """Whether others can read what signs run tokens, or what gateway.yaml refers to by `${file:…}`."""
     if key is not None and key.exists():
         if _mode(key) & 0o077:
             yield wrong(
@@ -75,6 +92,11 @@ def files(config: Path | None, policies: Path | None, key: Path | None) -> Itera
             )
         else:
             yield ok("run tokens", f"only its owner can read the key `{key}`")
+    for path in referred:
+        if _mode(path) & 0o022:
+            yield wrong("secrets", f"others can write the secret `{path}`", f"chmod go-w {path}")
+        elif _mode(path) & 0o044:
+            yield warning("secrets", f"others can read the secret `{path}`", f"chmod go-r {path}")
 
 
 def ledger_file(path: Path) -> Iterator[Finding]:
@@ -127,15 +149,17 @@ def _file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
     return max(inside, default=(0, ""))[1]
 
 
-def telemetry(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """Whether somebody is there to be sent spans; and whether what agents say goes along."""
+def telemetry(content: str | None = None, environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    """Whether somebody is there to be sent spans; and whether what agents say goes along: by the file's `content`, or
+    where it says nothing by the environment.
+    """
     if not any(otel.exporters(signal, environ) & {"otlp"} for signal in otel.SIGNALS):
         yield ok("telemetry", "none is asked for (`OTEL_EXPORTER_OTLP_ENDPOINT`)")
     else:
         url = environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
         yield from reached("telemetry", url, 4318, "spans are dropped until it can be; calls are not kept waiting")
-    captured = environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower()
-    if captured not in {"", "false", "no_content", "0"}:
+    captured = content or environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower()
+    if captured not in {"", "false", "no_content", "none", "0"}:
         yield warning("telemetry", "content is asked for: arguments and results may leave with the spans")
 
 

@@ -16,6 +16,7 @@ from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.proposals import propose
 from gateway.inbound.mcp.rounds import Rounds
 from gateway.inbound.mcp.seals import Seals
+from gateway.inbound.mcp.stopped import check_not_stopped
 from gateway.inbound.mcp.tasks import Tasks
 from gateway.model.answer import Shown
 from gateway.model.canonical import digest
@@ -54,6 +55,8 @@ class Calls:
         opened = self._rounds.open(asking) if asking.modern else None
         kind, state = opened if opened is not None else ("first", {})
         if kind == "parked":
+            upstream = self._offers.owner_of(proposal.tool, asking.party) or ""
+            await check_not_stopped(self._gate, proposal.principal, (upstream,), tool=proposal.tool)
             return self._told(asking, await self._rounds.go_on(asking, state["name"]))
         try:
             run = await self._runs.run_of(asking.exchange, asking.client)

@@ -9,7 +9,7 @@
 Who shows several must be one and the same by all of them, and has no more than each of them gives.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from gateway.inbound.mcp.challenges import METADATA, Challenges, unsure
 from gateway.inbound.mcp.door import Head, Scope, Turned
 from gateway.inbound.mcp.identity import ANONYMOUS, RUN_HEADER, NotLetIn, check_no_reviewer, run_token
-from gateway.inbound.mcp.revoked import Revoked, name_of
+from gateway.inbound.mcp.revoked import RevokedRuns
 from gateway.inbound.mcp.tokens import TYPE as RUN_TOKEN
 from gateway.inbound.mcp.tokens import RunToken, type_of
 from gateway.model.party import Behalf
@@ -38,8 +38,24 @@ from gateway.ports import LedgerUnavailable
 _RUN_HEADER = RUN_HEADER.lower()
 _BEARER = "bearer "
 _IN_ADDRESSES = frozenset({"access_token", "token", "id_token", "api_key", "apikey", "key", "authorization"})
-FORWARDED = frozenset({"forwarded", "x-forwarded-for", "x-real-ip", "via"})
-"""Headers by which proxies say that somebody else sends what they pass on."""
+FORWARDED = frozenset({
+    "cf-connecting-ip",
+    "fastly-client-ip",
+    "fly-client-ip",
+    "forwarded",
+    "true-client-ip",
+    "via",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-envoy-external-address",
+    "x-original-host",
+    "x-original-url",
+    "x-real-ip",
+})  # fmt: skip
+"""Headers by which proxies say that somebody else sends what they pass on, beside all that begin as the next."""
+_FORWARDED = "x-forwarded-"
+_BY_PROXIES = "1.0"
+"""Of HTTP: no MCP client speaks it, and nginx does to those behind it unless told otherwise, with no such header."""
 MAX_CHALLENGED = 64
 """Scopes of a token that are asked for again with those that it lacks, so that it does not lose them."""
 
@@ -108,7 +124,7 @@ class Doorkeeper:
         keys: AgentKeys | None = None,
         oauth: Oauth | None = None,
         mtls: ProxySettings | None = None,
-        revoked: Revoked | None = None,
+        revoked: RevokedRuns | None = None,
         on_behalf: bool = False,
     ) -> None:
         """With `on_behalf` access tokens go on, in memory, to upstreams that are called on behalf of who shows one."""
@@ -156,18 +172,24 @@ class Doorkeeper:
 
         Raises: Turned.
         """
-        if self.oauth is None or visitor.scopes is None:
-            return
-        told, needed = self.oauth.told, {*self.oauth.told.required_scopes}
-        if told.step_up and message.get("method") == "tools/call":
-            name = message.get("params", {}).get("name")
-            for pattern, scopes in told.step_up.items():
-                if isinstance(name, str) and fnmatchcase(name, pattern):
-                    needed.update(scopes)
-        if not needed <= visitor.scopes:
+        calls = message.get("method") == "tools/call"
+        lacks, needed = self._lacking(visitor, message.get("params", {}).get("name") if calls else None)
+        if lacks and visitor.scopes is not None:
             kept = sorted(visitor.scopes)[:MAX_CHALLENGED]
-            wanted = {*needed, *(one for one in kept if _is_plain(one))}
-            raise self._challenges.too_little(needed - visitor.scopes, wanted)
+            raise self._challenges.too_little(lacks, {*needed, *(one for one in kept if _is_plain(one))})
+
+    def lacking(self, visitor: Visitor, tool: str) -> frozenset[str]:
+        """The scopes that their access token lacks for a call of that tool, by whichever request it is made."""
+        return self._lacking(visitor, tool)[0]
+
+    def _lacking(self, visitor: Visitor, tool: Any) -> tuple[frozenset[str], frozenset[str]]:
+        """Of the scopes that are needed, those that are lacking; and all that are needed."""
+        if self.oauth is None or visitor.scopes is None:
+            return frozenset(), frozenset()
+        told, name = self.oauth.told, tool if isinstance(tool, str) else ""
+        steps = [scopes for pattern, scopes in told.step_up.items() if name and fnmatchcase(name, pattern)]
+        needed = frozenset(told.required_scopes).union(*steps)
+        return needed - visitor.scopes, needed
 
     # --- the parts of a request ---------------------------------------------------------------------------------------
 
@@ -216,11 +238,11 @@ class Doorkeeper:
         if self._revoked is None:
             return
         try:
-            for run in (token.run, *([token.parent.run] if token.parent is not None else ())):
-                if await self._revoked.has(name_of(run)):
-                    raise NotLetIn(f"the run token was revoked: the one of the run `{run}`")
+            run = await self._revoked.by(token.run, None if token.parent is None else token.parent.run)
         except LedgerUnavailable:
             raise unsure("the ledger cannot be read, so it is not known whether the run token was revoked") from None
+        if run is not None:
+            raise NotLetIn(f"the run token was revoked: the one of the run `{run}`")
 
     async def _by_bearer(self, shown: str) -> Principal:
         text = _bearer(shown)
@@ -256,16 +278,16 @@ def together(known: Sequence[Principal]) -> Principal:
 
     Raises: Turned if they are not one and the same.
     """
-    first, *others = known
-    for other in others:
-        if (first.tenant, first.id) != (other.tenant, other.id):
-            raise Turned(403, "what came with the request speaks of two principals: show what belongs to one")
-        first = Principal(first.id, first.tenant, _both(first.roles, other.roles), _both(first.scopes, other.scopes))
-    return first
+    if len({(one.tenant, one.id) for one in known}) > 1:
+        raise Turned(403, "what came with the request speaks of two principals: show what belongs to one")
+    roles, scopes = _common(one.roles for one in known), _common(one.scopes for one in known)
+    return Principal(known[0].id, known[0].tenant, roles, scopes)
 
 
-def _both(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
-    return one & other if one and other else one | other
+def _common(stated: Iterable[frozenset[str]]) -> frozenset[str]:
+    # All at once: two that have nothing in common would else look like one that states none to the third.
+    said = [one for one in stated if one]
+    return frozenset.intersection(*said) if said else frozenset()
 
 
 def _bearer(shown: str) -> str:
@@ -290,9 +312,15 @@ def _peer(scope: Scope) -> str:
 
 
 def is_here(scope: Scope, head: Head) -> bool:
-    """Whether who sends it is on this machine, and is not a proxy that passes on what others send."""
+    """Whether who sends it is on this machine, and is no proxy that says that it passes on what others send."""
     peer = _peer(scope)
-    return (not peer or _is_local(peer)) and head.headers.keys().isdisjoint(FORWARDED)
+    return (not peer or _is_local(peer)) and not _is_passed_on(scope, head)
+
+
+def _is_passed_on(scope: Scope, head: Head) -> bool:
+    named = head.headers.keys()
+    said = not named.isdisjoint(FORWARDED) or any(name.startswith(_FORWARDED) for name in named)
+    return said or scope.get("http_version") == _BY_PROXIES
 
 
 _is_local = lru_cache(maxsize=64)(is_loopback)

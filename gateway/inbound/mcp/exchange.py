@@ -112,7 +112,18 @@ class Exchange:
     """What the gate answered, once it has."""
     behalf: Behalf | None = field(default=None, repr=False)
     """For whom upstreams are called that ask; None for who came without an access token, or where none asks."""
-    stands: Callable[[], Awaitable[bool]] | None = field(default=None, repr=False)
-    """Whether whoever sent it would be let in now as well; None where nobody shows anything, as over stdio."""
     withdrawal: Withdrawal = field(default_factory=Withdrawal)
     """Said by the transport for a lost connection, by the relay for a cancel."""
+    found_again: Callable[[], Awaitable[Principal | None]] | None = field(default=None, repr=False)
+    """Who sends it, as the door finds them now; None on stdio, where nobody else can come to be there."""
+
+    lacks: Callable[[str], frozenset[str]] = lambda _: frozenset()
+    """Scopes that the sender's access token lacks for a call of that tool."""
+
+    async def sender(self) -> Principal | None:
+        """Who sends it, with what they have now, and None if they would not be let in any more: a request may wait for
+        a person for minutes, in which its credential may end, be revoked, or become somebody else's.
+        """
+        found = self.principal if self.found_again is None else await self.found_again()
+        same = found is not None and (found.tenant, found.id) == (self.principal.tenant, self.principal.id)
+        return found if same else None

@@ -6,6 +6,7 @@ conversation, goes on when its connection is lost, and its answer is kept [MCP 2
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,13 +15,13 @@ from typing import Protocol
 from mcp_types.jsonrpc import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from gateway.inbound.mcp.bodies import ClientGone, rest_of
 from gateway.inbound.mcp.door import (
     CLOSE,
     HEAD_KEY,
     JSON_TYPE,
     STREAM_TYPE,
     Head,
-    Message,
     Receive,
     Scope,
     Send,
@@ -34,19 +35,21 @@ from gateway.inbound.mcp.door import (
 from gateway.inbound.mcp.doorkeeper import ANYBODY, Doorkeeper, Visitor, without_credentials
 from gateway.inbound.mcp.envelope import failure, id_of, is_request
 from gateway.inbound.mcp.exchange import Exchange, Session
+from gateway.inbound.mcp.identity import owner_of
 from gateway.inbound.mcp.sessions import Carrier, Conversation, Sessions
 from gateway.inbound.mcp.streams import Event, Watch, Wire, answering_frame, quietly_framed
 from gateway.model.answer import Shown
 from gateway.model.canonical import JsonObject
 from gateway.model.limits import DEFAULT
+from gateway.model.principal import Principal
 from gateway.outbound.upstream.sdk import ERROR_CODE_HTTP_STATUS, MCP_PROTOCOL_VERSION_HEADER
 
 _LOG = logging.getLogger("counterfoil.inbound")
 
 MAX_BODY_BYTES = DEFAULT.request_bytes
-MAX_DRAINED_BYTES = 64 * 1024 * 1024
-"""Of a body that is refused: read so far, so that the client hears why instead of a reset."""
 BODY_TIMEOUT_S = DEFAULT.request_s
+MAX_EACH = DEFAULT.connections // 2
+"""Requests of one principal's that may be open at once: streams and calls that wait take up connections."""
 LISTEN = "subscriptions/listen"
 STANDS_S = 10.0
 """Between two looks whether who listens to a stream would still be let in."""
@@ -106,10 +109,6 @@ class Reply(Wire):
         self.exchange.withdrawal.say(cancelled=False)
 
 
-class _ClientGone(Exception):
-    """Nobody is left to answer."""
-
-
 class Front:
     """The endpoint, as an ASGI application behind a `Guard`; `path_params` may hold `run`."""
 
@@ -122,7 +121,11 @@ class Front:
         keeper: Doorkeeper,
         body_timeout_s: float = BODY_TIMEOUT_S,
         body_bytes: int = MAX_BODY_BYTES,
+        each: int = MAX_EACH,
     ) -> None:
+        """`each` is how many requests of one principal's may be open at once."""
+        self._open: Counter[tuple[str, str]] = Counter()
+        self._each = each
         self._relay = relay
         self._sessions = sessions
         self._delivered = delivered
@@ -154,7 +157,7 @@ class Front:
                 await self._post(scope, head, receive, send)
             else:
                 await self._other(scope, head, receive, send)
-        except _ClientGone:
+        except ClientGone:
             return
         except Turned as turned:
             await turned.answer(send)
@@ -169,6 +172,10 @@ class Front:
         check_accept(head, JSON_TYPE, STREAM_TYPE)
         check_content(head)
         visitor = await self._keeper.visitor(scope, head)
+        with self._counted(visitor):
+            await self._posted(visitor, scope, head, receive, send)
+
+    async def _posted(self, visitor: Visitor, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
         message, version = read_message(await self._body(receive), head)
         self._keeper.check_scopes(visitor, message)
         if version is None:
@@ -178,7 +185,8 @@ class Front:
             headers = without_credentials(head.headers)
             exchange = Exchange(message, visitor.principal, "http", wire, headers, None, visitor.token)
             exchange.behalf = visitor.behalf
-            exchange.stands = partial(self._stands, scope, head)
+            exchange.found_again = partial(self._found_again, scope, head)
+            exchange.lacks = partial(self._keeper.lacking, visitor)
             wire.exchange = exchange
             if message["method"] == LISTEN and visitor is not ANYBODY:
                 with self._standing(scope, head, wire):
@@ -253,7 +261,7 @@ class Front:
         wire.track, track.wire = track, wire
         exchange = Exchange(message, principal, "http", track, headers, session, token)
         exchange.behalf = visitor.behalf
-        exchange.stands = partial(self._stands, scope, head)
+        exchange.found_again = partial(self._found_again, scope, head)
         if not session.flights.board(exchange):
             conversation.settle(track)
             raise Turned(400, "a request with that id is still under way", request_id=id_of(message))
@@ -305,7 +313,7 @@ class Front:
             return
         wire = Carrier(scope, receive, send, self._delivered, self._streaming, conversation.headers)
         last = head.only("last-event-id")
-        with self._sessions.used(conversation):
+        with self._counted(visitor), self._sessions.used(conversation):
             if last:
                 conversation.resume(last, wire)
             elif conversation.general.wire is not None:
@@ -319,13 +327,29 @@ class Front:
             finally:
                 wire.track.drop(wire)
 
-    async def _stands(self, scope: Scope, head: Head) -> bool:
-        """Whether who sent that request would be let in now; not where that cannot be said."""
+    async def _found_again(self, scope: Scope, head: Head) -> Principal | None:
+        """Who sent that request, as far as it can be said now that they would still be let in."""
         try:
-            await self._keeper.visitor(scope, head)
+            return (await self._keeper.visitor(scope, head)).principal
         except Turned:
-            return False
-        return True
+            return None
+
+    @contextmanager
+    def _counted(self, visitor: Visitor) -> Iterator[None]:
+        """Their request is open; so many of one principal's are, at most, that others have connections left.
+
+        Raises: Turned.
+        """
+        owner = owner_of(visitor.principal)
+        if self._open[owner] >= self._each:
+            raise Turned(503, f"{self._each} requests of yours are open, as many as may be", code=INTERNAL_ERROR)
+        self._open[owner] += 1
+        try:
+            yield
+        finally:
+            self._open[owner] -= 1
+            if not self._open[owner]:
+                del self._open[owner]
 
     @contextmanager
     def _standing(self, scope: Scope, head: Head, wire: Wire) -> Iterator[None]:
@@ -357,7 +381,7 @@ class Front:
                 return body
         try:
             async with asyncio.timeout(self._body_timeout_s):
-                return await _rest(await receive() if there is None else there, receive, self._body_bytes)
+                return await rest_of(await receive() if there is None else there, receive, self._body_bytes)
         except asyncio.CancelledError:
             if not self._closing:
                 raise
@@ -365,21 +389,3 @@ class Front:
         except TimeoutError:
             said = f"the body did not arrive within {self._body_timeout_s:g} seconds"
             raise Turned(408, said, headers=(CLOSE,)) from None
-
-
-async def _rest(message: Message, receive: Receive, most: int) -> bytes:
-    """The whole body, whose first part is given."""
-    body, size = bytearray(), 0
-    while True:
-        if message["type"] == "http.disconnect":
-            raise _ClientGone
-        part = message.get("body", b"")
-        size += len(part)
-        if size <= most:
-            body += part
-        if size > MAX_DRAINED_BYTES or not message.get("more_body", False):
-            break
-        message = await receive()
-    if size > most:
-        raise Turned(413, f"the body is longer than {most} bytes", headers=(CLOSE,))
-    return bytes(body)

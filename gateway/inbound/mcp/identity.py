@@ -9,6 +9,7 @@ connection of a modern client]:
     none of them        a default run for each principal and client process, a new one after half an idle hour
 """
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +30,9 @@ RUN_HEADER = "Counterfoil-Run"
 IDLE_S = 30 * 60.0
 """A default run that nobody used for so long is left behind: what comes next is another task."""
 MAX_SEATS = 20_000
-"""Runs remembered; twice the sessions that the SDK keeps open, so that no living session forgets its run."""
+"""Runs remembered; twice the sessions that the SDK keeps open, so that no living session forgets its run. Beyond it the
+oldest goes of whoever has most, so that nobody makes others forget theirs.
+"""
 MAX_CHARS = 256
 """Of each attribution; it is recorded in every verdict."""
 
@@ -117,13 +120,18 @@ def client_of(exchange: Exchange, info: Mapping[str, Any]) -> Client:
         "client_name": info.get("name"),
         "client_version": info.get("version"),
         "user_agent": exchange.headers.get("user-agent"),
-        "mcp_session": exchange.session.id if exchange.session is not None and exchange.transport == "http" else None,
+        "mcp_session": _recorded(exchange.session.id) if exchange.session and exchange.transport == "http" else None,
         **{key: value for key, value in meta.items() if key in _HINTS},
     }
     attribution = {key: value[:MAX_CHARS] for key, value in said.items() if isinstance(value, str) and value}
     conversation = next((attribution[key] for key in CONVERSATIONS if key in attribution), None)
     named = f"{attribution.get('client_name', '')}/{attribution.get('client_version', '')}"
     return Client(attribution, conversation or named)
+
+
+def _recorded(session: str) -> str:
+    """What stands for the session in the ledger: whoever has the id of an anonymous client's can act in it."""
+    return f"sha256:{hashlib.sha256(session.encode()).hexdigest()[:32]}"
 
 
 @dataclass(slots=True)
@@ -142,7 +150,9 @@ class Runs:
         self._gate = gate
         self._make_id = make_id
         self._clock = clock
-        self._seats: OrderedDict[tuple[str, str, str, str], _Seat] = OrderedDict()
+        self._seats: dict[tuple[str, str], OrderedDict[tuple[str, str], _Seat]] = {}
+        """By whose they are: tenant and principal, then origin and name."""
+        self._count = 0
 
     async def run_of(self, exchange: Exchange, client: Client) -> str:
         """The id of the request's run, which is open now.
@@ -168,28 +178,39 @@ class Runs:
     def known(self, exchange: Exchange, client: Client) -> str | None:
         """The id of the request's run, if there may be one yet. Nothing is opened or kept alive by asking."""
         origin, name = _origin(exchange, client)
-        seat = self._seats.get(_seat_of(exchange.principal, origin, name))
+        seat = self._seats.get(owner_of(exchange.principal), _NONE).get((origin, name))
         if exchange.token is not None:
             return exchange.token.run
         left = seat is None or (origin == "default" and self._clock.monotonic() - seat.used_at >= IDLE_S)
         return None if seat is None or left or not seat.opened else seat.run
 
     def _seat(self, exchange: Exchange, origin: str, name: str) -> _Seat:
-        key, now = _seat_of(exchange.principal, origin, name), self._clock.monotonic()
-        seat = self._seats.get(key)
+        held, key = self._seats.setdefault(owner_of(exchange.principal), OrderedDict()), (origin, name)
+        now, seat = self._clock.monotonic(), held.get(key)
         if seat is None or (origin == "default" and now - seat.used_at >= IDLE_S):
             run = exchange.token.run if exchange.token is not None else self._make_id("run")
-            seat = self._seats[key] = _Seat(run, now)
+            self._count += seat is None
+            seat = held[key] = _Seat(run, now)
         seat.used_at = now
-        self._seats.move_to_end(key)
-        while len(self._seats) > MAX_SEATS:
-            self._seats.popitem(last=False)
+        held.move_to_end(key)
+        while self._count > MAX_SEATS:
+            self._forget()
         return seat
 
+    def _forget(self) -> None:
+        owner, held = max(self._seats.items(), key=lambda one: len(one[1]))
+        held.popitem(last=False)
+        self._count -= 1
+        if not held:
+            del self._seats[owner]
 
-def _seat_of(principal: Principal, origin: str, name: str) -> tuple[str, str, str, str]:
-    """Roles and scopes are none of it: whoever brings a token with more scopes goes on in the same run."""
-    return principal.tenant, principal.id, origin, name
+
+_NONE: Mapping[tuple[str, str], _Seat] = {}
+
+
+def owner_of(principal: Principal) -> tuple[str, str]:
+    """Whose something is. Roles and scopes are none of it: whoever brings more scopes goes on in the same run."""
+    return principal.tenant, principal.id
 
 
 def _origin(exchange: Exchange, client: Client) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from gateway.inbound.mcp.doorkeeper import Doorkeeper, Oauth
-from gateway.inbound.mcp.revoked import Revoked
+from gateway.inbound.mcp.revoked import RevokedRuns
 from gateway.outbound.agent_entries import AgentSettings
 from gateway.outbound.agent_keys import AgentKeys
 from gateway.outbound.oidc.resource import ResourceSettings
@@ -19,9 +19,10 @@ def doorkeeper_of(
     run_key: bytes | None,
     clock: Clock,
     said: Callable[[str], Awaitable[bool]],
+    opened_from: Callable[[str], Awaitable[str | None]],
     on_behalf: bool = False,
 ) -> Doorkeeper:
-    """Who comes in at that address; `said` is `Ledger.said`, `on_behalf` as in `Doorkeeper`.
+    """Who comes in at that address; `said` and `opened_from` as in `RevokedRuns`, `on_behalf` as in `Doorkeeper`.
 
     Raises: ValueError for a file of keys that cannot be used.
     """
@@ -32,7 +33,7 @@ def doorkeeper_of(
         keys=None if told.keys is None else AgentKeys(told.keys, clock.monotonic),
         oauth=None if told.oauth is None else _oauth(told.oauth, f"{url}{ENDPOINT}", clock),
         mtls=told.mtls,
-        revoked=Revoked(said, clock.monotonic),
+        revoked=RevokedRuns(said, opened_from, clock.monotonic),
         on_behalf=on_behalf,
     )
 

@@ -6,7 +6,7 @@
     `needs_approval`    with a handle, at once; `gateway__approval` asks again, and so does the call, repeated unchanged
 
 An approval runs nothing. The call is proposed again, in the same words, only for a client that is there to hear what
-comes of it, and is judged by how things stand then.
+comes of it and would still be let in, and is judged by how things stand then.
 """
 
 import asyncio
@@ -108,11 +108,10 @@ class Ladder:
             lag.end()
             asked.cancel()  # which takes the question away from the client
             await asyncio.wait({asked})
-        if not isinstance(answer, ToolResult):
+        sender = await asking.exchange.sender()
+        if not isinstance(answer, ToolResult) or sender is None:
             return held.question
-        return await self._heed(
-            held.question, asking.exchange.principal, answer.result, loop.time() - asked_at - lag.seconds
-        )
+        return await self._heed(held.question, sender, answer.result, loop.time() - asked_at - lag.seconds)
 
     async def _heed(self, question: Question, principal: Principal, result: Any, after_s: float) -> Question:
         """The question after what the client brought, which may say nothing."""
@@ -141,13 +140,15 @@ class Ladder:
         waited_s = 0.0 if since is None else now - since
         within_s = min(questions.hold_s(question, client, tells=tells), questions.patience_s(client) - waited_s)
         held = await self._holds.keep(asking, caller, question, max(0.0, within_s))
-        stands = asking.exchange.stands
-        if held.question.awaits or not held.there or (stands is not None and not await stands()):
+        if held.question.awaits or not held.there:
             return shown
-        return await self._decided(proposal, caller, held.question)
+        sender = await asking.exchange.sender()
+        if sender is None:
+            return shown
+        return await self._decided(replace(proposal, principal=sender), caller, held.question)
 
     async def _decided(self, proposal: Proposal, caller: Caller, question: Question) -> Shown:
-        """What comes of the call now that a person has spoken. INVARIANT: its client is there."""
+        """What comes of the call now that a person has spoken. INVARIANT: its client is there, and would be let in."""
         told = question.told
         if told.state == "used" and told.attempt is not None:  # an equal call was quicker: this one gets its record
             with suppress(NoSuchRun):  # its intent may not be on disk yet: then it is judged beside it

@@ -1,7 +1,7 @@
 """Who hears what changes: a legacy client on its own connection, a modern one on the stream that it opened for it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from gateway.inbound.mcp.asking import Asking
@@ -63,6 +63,9 @@ class LegacyListener:
         return await self._session.asks.ask(self._session.line, method, params, told)
 
 
+Watch = Callable[["ModernListener", str], Awaitable[Answer]]
+
+
 class ModernListener:
     """One `subscriptions/listen`, and the stream that it opened."""
 
@@ -104,15 +107,18 @@ class ModernListener:
         """Nothing can be asked of a modern client but in answer to a request of its own."""
         return ProtocolError({"code": METHOD_NOT_FOUND, "message": f"nobody answers `{method[:64]}` now"})
 
-    async def listen(self, offers: Offers) -> dict[str, Any]:
-        """The stream's result, once it has ended from our side; until the client closes it, if it does so first."""
+    async def listen(self, offers: Offers, watch: Watch) -> dict[str, Any]:
+        """The stream's result, once it has ended from our side; until the client closes it, if it does so first.
+
+        `watch` as `Offers.subscribe`, for what this client may watch.
+        """
         withdrawal = self._asking.exchange.withdrawal
         withdrawal.then = self.end
         if withdrawal.gone:
             self.end()
         offers.attach(self)
         try:
-            agreed = await self._agree(offers)
+            agreed = await self._agree(offers, watch)
             self.say("notifications/subscriptions/acknowledged", {"notifications": agreed})
             self._agreed, self._uris = agreed, frozenset(agreed.get("resourceSubscriptions", ()))
             await self.ended
@@ -120,7 +126,7 @@ class ModernListener:
             offers.detach(self)
         return {"resultType": "complete", "_meta": {SUBSCRIPTION: self._id}}
 
-    async def _agree(self, offers: Offers) -> dict[str, Any]:
+    async def _agree(self, offers: Offers, watch: Watch) -> dict[str, Any]:
         """What of the filter we can honour."""
         can = {"tools": {}, **offers.capabilities(self.party)}
         agreed: dict[str, Any] = {}
@@ -132,7 +138,7 @@ class ModernListener:
             if len(uris) > MAX_URIS:
                 raise Fault(INVALID_PARAMS, f"a stream can be about {MAX_URIS} resources at most")
             named = [uri for uri in uris if isinstance(uri, str)]
-            answers = await asyncio.gather(*(offers.subscribe(self, uri) for uri in named))
+            answers = await asyncio.gather(*(watch(self, uri) for uri in named))
             honoured = [uri for uri, answer in zip(named, answers, strict=True) if isinstance(answer, ToolResult)]
             agreed["resourceSubscriptions"] = honoured
         return agreed

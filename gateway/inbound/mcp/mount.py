@@ -8,7 +8,7 @@ from types import MappingProxyType
 from gateway.inbound.mcp.challenges import METADATA
 from gateway.inbound.mcp.door import JSON, App, Guard, Receive, Scope, Send, respond
 from gateway.inbound.mcp.doorkeeper import Doorkeeper
-from gateway.inbound.mcp.http import BODY_TIMEOUT_S, MAX_BODY_BYTES, Front, Relay
+from gateway.inbound.mcp.http import BODY_TIMEOUT_S, MAX_BODY_BYTES, MAX_EACH, Front, Relay
 from gateway.inbound.mcp.sessions import IDLE_S, MAX_SESSIONS, Sessions
 from gateway.model.answer import Shown
 from gateway.model.canonical import dump_bytes
@@ -55,19 +55,26 @@ def http_app(
     idle_s: float = IDLE_S,
     max_sessions: int = MAX_SESSIONS,
     body_bytes: int = MAX_BODY_BYTES,
+    each: int = MAX_EACH,
 ) -> HttpApp:
     """The door for agents over streamable HTTP; `pages` are served beside it, by their whole path.
 
     Run tokens are signed with `run_key`, 32 bytes or more, and judged by the time that `now` tells; without a key
     none is taken. A `keeper` says who comes in instead of both. Loopback may always call us; `hosts` are more names
     for us, for any port or with one, and `origins` the whole origins of pages that may. A request's body has at most
-    `body_bytes`, and must arrive within `body_timeout_s`. A legacy session ends when nothing was said for `idle_s`; of
-    more than `max_sessions`, the idlest.
+    `body_bytes`, and must arrive within `body_timeout_s`; of one principal's, `each` may be open at once. A legacy
+    session ends when nothing was said for `idle_s`; of more than `max_sessions`, the idlest.
     """
     sessions = Sessions(relay.closed, idle_s=idle_s, limit=max_sessions)
     keeper = Doorkeeper(run_key=run_key, now=now) if keeper is None else keeper
     front = Front(
-        relay, sessions, delivered=delivered, keeper=keeper, body_timeout_s=body_timeout_s, body_bytes=body_bytes
+        relay,
+        sessions,
+        delivered=delivered,
+        keeper=keeper,
+        body_timeout_s=body_timeout_s,
+        body_bytes=body_bytes,
+        each=each,
     )
     told = None if keeper.oauth is None else dump_bytes(keeper.oauth.metadata)
 

@@ -182,8 +182,10 @@ class Gate(Protocol):
         """
         ...
 
-    async def barred(self, principal: Principal, upstreams: Sequence[str]) -> str | None:
+    async def barred(self, principal: Principal, upstreams: Sequence[str], tool: str | None = None) -> str | None:
         """Why nothing of this principal's goes to any of these upstreams, as a person has it now; None if it may.
+
+        With `tool`, why nothing more goes to them for a call of that one.
 
         Raises: LedgerUnavailable.
         """

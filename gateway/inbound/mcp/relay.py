@@ -7,6 +7,7 @@ a method that stands in no table belongs to the one upstream that can own it, or
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gateway.inbound.mcp import results
@@ -17,19 +18,20 @@ from gateway.inbound.mcp.envelope import params_of
 from gateway.inbound.mcp.exchange import Exchange, Session
 from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Fault
 from gateway.inbound.mcp.fetches import Fetches
-from gateway.inbound.mcp.identity import Runs
+from gateway.inbound.mcp.identity import Runs, owner_of
 from gateway.inbound.mcp.listening import LegacyListener, ModernListener
 from gateway.inbound.mcp.observing import Observe, info_of, unobserved
 from gateway.inbound.mcp.own_tools import OWN_DEFINITIONS
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.reading import TEMPLATES, Reading
 from gateway.inbound.mcp.seals import Seals
+from gateway.inbound.mcp.stopped import check_not_stopped
 from gateway.inbound.mcp.tasks import Tasks
 from gateway.model.canonical import JsonObject
 from gateway.model.offer import CAPABILITY, LIST_METHODS, Listed
 from gateway.model.party import Party
-from gateway.model.tool import ToolResult
-from gateway.ports import Clock
+from gateway.model.tool import Answer, ToolResult
+from gateway.ports import Clock, Listener
 
 _LOG = logging.getLogger("counterfoil.inbound")
 
@@ -324,12 +326,18 @@ class Relay:
         stream = ModernListener(asking, wanted)
         self._streams.add(stream)
         try:
-            return await stream.listen(self._offers)
+            return await stream.listen(self._offers, partial(self._watch, asking))
         finally:
             self._streams.discard(stream)
 
     async def _subscribe(self, asking: Asking) -> dict[str, Any]:
-        return await self._about(asking, self._offers.subscribe)
+        return await self._about(asking, partial(self._watch, asking))
+
+    async def _watch(self, asking: Asking, listener: Listener, uri: str) -> Answer:
+        route = self._offers.route("resources/read", {"uri": uri}, asking.party)
+        if route is not None:
+            await check_not_stopped(self._gate, asking.exchange.principal, route.upstreams)
+        return await self._offers.subscribe(listener, uri)
 
     async def _unsubscribe(self, asking: Asking) -> dict[str, Any]:
         return await self._about(asking, self._offers.unsubscribe)
@@ -363,4 +371,5 @@ def relay_of(
 def _party(session: Session, exchange: Exchange) -> Party:
     """Without the access token: this lasts for longer than a request."""
     behalf = exchange.behalf and replace(exchange.behalf, token=None)
-    return Party(f"{exchange.transport}:{session.id}", session.capabilities, session.client, behalf=behalf)
+    key, whose = f"{exchange.transport}:{session.id}", owner_of(exchange.principal)
+    return Party(key, session.capabilities, session.client, whose=whose, behalf=behalf)

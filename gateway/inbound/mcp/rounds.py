@@ -7,6 +7,7 @@ here, in this process, until the client comes back with the answers or its time 
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -19,7 +20,7 @@ from gateway.inbound.mcp.seals import BrokenSeal, Seals
 LIVES_S = 600.0
 """How long a client may take for a round [SDK: request state lives 600 s]."""
 MAX_PARKED = 1_000
-"""Works that wait for a client; the oldest is given up first."""
+"""Works that wait for a client; beyond it the oldest is given up of whoever has most."""
 
 _KINDS = ("parked", "round", "again", "asked")
 """Of what a client brings back: work that is parked here, an upstream's next round, a call to be made again once an
@@ -86,10 +87,14 @@ class Rounds(Generic[T]):
         timer = asyncio.get_running_loop().call_later(LIVES_S, self._give_up, name)
         self._parked[name] = _Parked(work, caller, timer)
         if len(self._parked) > MAX_PARKED:
-            self._give_up(next(iter(self._parked)))
+            self._make_room()
         questions = {key: {"method": one.method, "params": dict(one.params)} for key, one in caller.questions.items()}
         state = self.seal(asking, "parked", {"name": name})
         return {"resultType": "input_required", "inputRequests": questions, "requestState": state}
+
+    def _make_room(self) -> None:
+        ((most, _),) = Counter(one.caller.party.whose for one in self._parked.values()).most_common(1)
+        self._give_up(next(name for name, one in self._parked.items() if one.caller.party.whose == most))
 
     def _give_up(self, name: str) -> None:
         parked = self._parked.pop(name, None)

@@ -8,7 +8,7 @@ that lost its connection comes back with `Last-Event-ID` and hears the rest of t
 import asyncio
 import itertools
 import secrets
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -159,6 +159,12 @@ class Conversation:
         self._bytes = 0
 
     @property
+    def owner(self) -> tuple[str, str]:
+        """Tenant and principal whose it is."""
+        principal = self.session.principal
+        return principal.tenant, principal.id
+
+    @property
     def primes(self) -> bool:
         """Whether the client understands an event that only gives it an id."""
         version = self.session.version
@@ -233,26 +239,32 @@ class Sessions:
         self._idle_s = idle_s
         self._limit = limit
         self._open: OrderedDict[str, Conversation] = OrderedDict()
+        self._held: Counter[tuple[str, str]] = Counter()
+        """How many are whose."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
     def make_room(self) -> None:
-        """Another conversation may begin; the one that is idle for longest ends for it.
+        """Another conversation may begin. For it ends, of whoever has most, the one that is idle for longest: so nobody
+        ends those of others by opening many.
 
         Raises: Turned if there are too many, and none of them is idle.
         """
         if len(self._open) < self._limit:
             return
-        idlest = next((one for one in self._open.values() if not one.busy), None)
-        if idlest is None:
-            raise Turned(503, "too many open sessions", code=INTERNAL_ERROR)
-        self.end(idlest)
+        for owner, _ in self._held.most_common():
+            idlest = next((one for one in self._open.values() if one.owner == owner and not one.busy), None)
+            if idlest is not None:
+                self.end(idlest)
+                return
+        raise Turned(503, "too many open sessions", code=INTERNAL_ERROR)
 
     def admit(self, conversation: Conversation) -> None:
         """The conversation can be found from now on."""
         self._open[conversation.session.id] = conversation
+        self._held[conversation.owner] += 1
         self._touch(conversation)
         if self._timer is None:
             self._later()
@@ -263,10 +275,7 @@ class Sessions:
         Raises: Turned if there is none, in the same words if it is another principal's.
         """
         found = self._open.get(session_id)
-        if found is None or (found.session.principal.tenant, found.session.principal.id) != (
-            principal.tenant,
-            principal.id,
-        ):
+        if found is None or found.owner != (principal.tenant, principal.id):
             raise Turned(404, "session not found", request_id=request_id)
         return found
 
@@ -285,6 +294,9 @@ class Sessions:
         """It cannot be found any more, and nobody waits for its answers."""
         if self._open.pop(conversation.session.id, None) is None:
             return
+        self._held[conversation.owner] -= 1
+        if not self._held[conversation.owner]:
+            del self._held[conversation.owner]
         for exchange in conversation.session.flights:
             exchange.withdrawal.say(cancelled=False)
         conversation.hang_up()

@@ -12,11 +12,12 @@ from typing import Any
 from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import TASKS, Asking
 from gateway.inbound.mcp.callers import UnaskedCaller
-from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, Fault
+from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MISSING_CAPABILITY, Fault
 from gateway.inbound.mcp.holds import waits_for
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.proposals import relayed
 from gateway.inbound.mcp.seals import BrokenSeal, Seals
+from gateway.inbound.mcp.stopped import check_not_stopped
 from gateway.model.alike import alike_digest
 from gateway.model.answer import Refusal, Shown
 from gateway.model.canonical import dump
@@ -68,7 +69,7 @@ class Tasks:
         if not asking.has_tasks or not isinstance(inner, str):
             raise Fault(INVALID_PARAMS, "the server made a task of the call, which this client did not say it can take")
         upstream = self._offers.owner_of(str(asking.params["name"]), asking.party)
-        state = {"upstream": upstream, "task": inner, "attempt": shown.attempt}
+        state = {"upstream": upstream, "task": inner, "attempt": shown.attempt, "tool": asking.params["name"]}
         return {**result, "taskId": self._name(asking, "theirs", state)}
 
     def own(self, asking: Asking, attempt: str) -> dict[str, Any]:
@@ -115,9 +116,16 @@ class Tasks:
         return self._with_end(asking, told, shown)
 
     async def update(self, asking: Asking) -> dict[str, Any]:
-        """The client's input is passed on; our own tasks ask for none."""
+        """The client's input is passed on, as a further round of its call, unless a person has stopped that; our own
+        tasks ask for none.
+        """
         _, kind, state = self._named(asking)
-        return await self._relay(asking, state) if kind == "theirs" else {}
+        if kind != "theirs":
+            return {}
+        await check_not_stopped(
+            self._gate, asking.exchange.principal, (state["upstream"] or "",), tool=state.get("tool")
+        )
+        return await self._relay(asking, state)
 
     async def cancel(self, asking: Asking) -> dict[str, Any]:
         """The wish is passed on."""
@@ -206,6 +214,9 @@ class Tasks:
             return await self._gate.outcome(made, principal, caller)
         if told.state != "approved":
             return await self._gate.questions.ended(question)
+        if lacks := asking.exchange.lacks(state["tool"]):  # the call asked for them; a poll for it comes by this way
+            named = ", ".join(f"`{one}`" for one in sorted(lacks))
+            raise Fault(INVALID_REQUEST, f"the access token lacks a scope that this call needs: {named}")
         return await self._gate.call(await self._proposal(asking, state, key), caller)
 
     async def _proposal(self, asking: Asking, state: Mapping[str, Any], key: Key) -> Proposal:

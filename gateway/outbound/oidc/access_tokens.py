@@ -23,8 +23,10 @@ TYPES = frozenset({"at+jwt", "jwt"})
 _SIGNED = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){2}")
 _OPAQUE = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """[RFC 6750, 2.1]."""
-_ID_TOKENS = ("nonce", "at_hash", "c_hash")
+_ID_TOKENS = ("nonce", "at_hash", "c_hash", "s_hash")
 """Claims of tokens that tell a client who its user is. They are no permission to call anybody."""
+_USES = {"typ": frozenset({"id", "refresh", "offline", "logout"}), "token_use": frozenset({"id", "refresh"})}
+"""What servers say in a claim of other tokens than these: Keycloak in `typ`, Cognito in `token_use`."""
 
 
 class AccessTokens:
@@ -53,6 +55,7 @@ class AccessTokens:
             claims = await self._asked_about(token, self._asked)
         else:
             raise NotLetIn("that is no access token of the provider")
+        _check_use(claims)
         check_client(claims, self._told)
         return principal_of(claims, self._told)
 
@@ -80,3 +83,14 @@ class AccessTokens:
         if self._told.keys != "auto":
             return self._told.keys
         return endpoint(await discovered(self._told.issuer), "jwks_uri")
+
+
+def _check_use(claims: Mapping[str, Any]) -> None:
+    """It is for whoever is called, as far as servers say so; whoever asks about one is told of refresh tokens too.
+
+    Raises: NotLetIn.
+    """
+    for name, others in _USES.items():
+        use = claims.get(name)
+        if isinstance(use, str) and use.lower() in others:
+            raise NotLetIn("that is another kind of token, and no access token")

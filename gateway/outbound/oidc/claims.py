@@ -1,8 +1,10 @@
 """Verified claims -> the names of who they speak of, or why not."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+LOCAL = "local"
+"""The tenant of whoever is of none: keys, run tokens and reviewers that name no other, and accounts of the machine."""
 MAX_CHARS = 256
 MAX_ROLES = 200
 
@@ -24,14 +26,29 @@ def name_of(claims: Mapping[str, Any], claim: str) -> str:
     return name
 
 
+def tenant_of(claims: Mapping[str, Any], claim: str | None, allowed: Collection[str]) -> str:
+    """Their tenant here; that of this machine's own people and agents where no claim says one.
+
+    Raises: NotLetIn, also for a provider's tenant that is called like this one, unless that is said to be the same.
+    """
+    if claim is None:
+        return LOCAL
+    tenant = text_of(claims, claim)
+    if tenant == LOCAL and LOCAL not in allowed:
+        raise NotLetIn(f"a tenant that is called `{LOCAL}` is for this gateway's own machine")
+    return tenant
+
+
 def text_of(claims: Mapping[str, Any], name: str) -> str:
-    """One line that is not empty, of a bounded length.
+    """One line that is not empty, of a bounded length, without spaces around it, which nobody would see.
 
     Raises: NotLetIn.
     """
     found = claim_of(claims, name)
-    if not isinstance(found, str) or not found.strip() or len(found) > MAX_CHARS or not found.isprintable():
+    fits = isinstance(found, str) and 0 < len(found) <= MAX_CHARS and found.isprintable() and found == found.strip()
+    if not fits:
         raise NotLetIn(f"the provider does not say your `{name}`")
+    assert isinstance(found, str)  # noqa: S101 - INVARIANT: it fits
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from gateway.outbound.oidc.claims import NotLetIn, name_of, roles_of, text_of
+from gateway.outbound.oidc.claims import NotLetIn, name_of, roles_of, tenant_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def person_of(claims: Mapping[str, Any], told: OidcSettings) -> Person:
     Raises: NotLetIn.
     """
     name = name_of(claims, told.id_claim)
-    tenant = "local" if told.tenant_claim is None else text_of(claims, told.tenant_claim)
+    tenant = tenant_of(claims, told.tenant_claim, told.allowed_tenants)
     if told.allowed_tenants and tenant not in told.allowed_tenants:
         raise NotLetIn("people of your organisation do not review here")
     roles = roles_of(claims, told.roles_claim, told.roles_map)

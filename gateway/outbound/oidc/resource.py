@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import SecretStr
 
 from gateway.model.principal import Principal
-from gateway.outbound.oidc.claims import NotLetIn, name_of, roles_of, text_of, words_of
+from gateway.outbound.oidc.claims import NotLetIn, name_of, roles_of, tenant_of, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def principal_of(claims: Mapping[str, Any], told: ResourceSettings) -> Principal
     name = name_of(claims, says.principal)
     if name == "anonymous":
         raise NotLetIn("nobody who shows a token can be called `anonymous`")
-    tenant = "local" if says.tenant is None else text_of(claims, says.tenant)
+    tenant = tenant_of(claims, says.tenant, told.tenants)
     if told.tenants and tenant not in told.tenants:
         raise NotLetIn("agents of your organisation may not come in here")
     roles = roles_of(claims, says.roles, told.roles_map)

@@ -95,6 +95,7 @@ class Link:
         With a `refusal` nothing is ever started, and the health says so.
         """
         self.name = spec.name
+        self._unsaid = spec.unsaid
         self.headers = isinstance(spec, HttpSpec)
         """Whether calls over it have HTTP headers."""
         self._address = address_of(spec)
@@ -370,6 +371,7 @@ class Link:
             _LOG.warning("%s: logs are not what they were: %s", self.name, why(answer))
 
     def _down(self, reason: str) -> None:
+        reason = self._unsaid.out_of(reason)
         self.health = Health("unhealthy", reason, self.health.agreement)
         self._settled.set()
         _LOG.warning("%s: %s", self.name, reason)

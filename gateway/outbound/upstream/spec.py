@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from gateway.model.limits import DEFAULT
 from gateway.outbound.addresses import is_safe
 from gateway.outbound.credentials.credential import Credential
+from gateway.outbound.unsaid import NOTHING, Unsaid
 from gateway.outbound.upstream.naming import OURS
 
 
@@ -59,6 +60,8 @@ class StdioSpec:
     """None: that of the whole catalogue."""
     ask_secrets: bool = False
     """Whether its forms may ask a user for passwords, keys and codes."""
+    unsaid: Unsaid = field(default=NOTHING, repr=False, compare=False)
+    """What is in no reason why it cannot be used, whoever says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ class HttpSpec:
     """As in `StdioSpec`."""
     credential: Credential | None = field(default=None, repr=False, compare=False)
     """Gives the token that every request carries; None where the headers say all."""
+    unsaid: Unsaid = field(default=NOTHING, repr=False, compare=False)
+    """As in `StdioSpec`."""
 
     @property
     def personal(self) -> bool:

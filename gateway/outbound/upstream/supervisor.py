@@ -194,9 +194,12 @@ class Upstream:
         return party.key, canonical([relayed(party.capabilities), *whose])
 
     def _make_room(self) -> bool:
-        """Whether one that is idle was closed: the least recently used, of a party that has joined somewhat later."""
+        """Whether one that is idle was closed, of whoever has most: the least recently used, of a party that has joined
+        somewhat later.
+        """
+        has = Counter(_whose(link) for link in self._links.values())
         idle = [key for key, link in self._links.items() if link.idle]
-        oldest = min(idle, key=self._kept_since, default=None)
+        oldest = min(idle, key=lambda key: (-has[_whose(self._links[key])], self._kept_since(key)), default=None)
         if oldest is not None:
             self._end(oldest)
         return oldest is not None
@@ -228,6 +231,10 @@ class Upstream:
             for key, link in list(self._links.items()):
                 if link.idle and self._used[link] < before and key[0] not in self._joined:
                     self._end(key)
+
+
+def _whose(link: Link) -> tuple[str, str]:
+    return ("", "") if link.party is None else link.party.whose
 
 
 async def _until_settled(link: Link, until: float) -> None:
