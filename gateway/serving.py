@@ -156,6 +156,7 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
             clock=clock,
             said=gateway.book.ledger.said,
             on_behalf=gateway.catalogue.personal,
+            by_token=gateway.catalogue.by_token,
         ),
         hosts=[urlsplit(url).netloc],
         pages={"/healthz": pages, "/readyz": pages, "/metrics": pages},

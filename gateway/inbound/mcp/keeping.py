@@ -20,8 +20,9 @@ def doorkeeper_of(
     clock: Clock,
     said: Callable[[str], Awaitable[bool]],
     on_behalf: bool = False,
+    by_token: bool = False,
 ) -> Doorkeeper:
-    """Who comes in at that address; `said` is `Ledger.said`, `on_behalf` as in `Doorkeeper`.
+    """Who comes in at that address; `said` is `Ledger.said`, `on_behalf` and `by_token` as in `Doorkeeper`.
 
     Raises: ValueError for a file of keys that cannot be used.
     """
@@ -34,6 +35,7 @@ def doorkeeper_of(
         mtls=told.mtls,
         revoked=Revoked(said, clock.monotonic),
         on_behalf=on_behalf,
+        by_token=by_token,
     )
 
 
