@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from gateway.inbound.console.connecting import Connecting
 from gateway.inbound.console.pages.statics import VERSION
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.shown.layers import Piece
@@ -50,6 +51,8 @@ class Site:
     """As `/readyz` tells it."""
     masks: Redactor
     """What secrets are shown as, unless somebody asks to see them."""
+    connecting: Connecting | None = None
+    """How people connect accounts of theirs; None where no server is called with those."""
 
     def masked(self, request: Request, value: Any) -> Any:
         """What agents wrote, with its secrets masked; as it is for whoever asked for that (`?secrets=shown`).
@@ -73,6 +76,7 @@ class Site:
             "now": self.now,
             "path": request.url.path.removeprefix(ROOT) or "/",
             "query": request.query_params,
+            "connects": self.connecting is not None,
         }
         body = await asyncio.to_thread(_filled, template, {**common, **values})
         return HTMLResponse(body, status)

@@ -1,0 +1,504 @@
+"""What principals let us do at another provider: whose it is, how it is renewed by one gateway of several, how it ends."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+
+from gateway.model.consent import Holder
+from gateway.outbound.credentials import own, vault
+from gateway.outbound.credentials.consent_flow import NotConsented
+from gateway.outbound.credentials.consented import NOWHERE, Connected, Consented
+from gateway.outbound.credentials.credential import NoToken
+from gateway.outbound.credentials.sealed_grants import CannotOpen, opened, sealed
+from gateway.outbound.payload_keys import Keyring
+from tests.credentials.authority import response
+from tests.credentials.consenting import KEY, OLD_KEY, PAGE, VERIFIER, Consulted, Shared, behalf, consented
+from tests.credentials.test_tokens import until
+from tests.upstream.http1_server import serving
+
+pytestmark = pytest.mark.anyio
+
+ANN = Holder("acme", "ann", "mail")
+CONNECT = f"`ann` has not connected an account there: connect it at {PAGE}"
+AGAIN = f"what `ann` agreed to there has ended or was taken back: connect it again at {PAGE}"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own, "LOOK_S", 0.001)
+    monkeypatch.setattr(vault, "AGAIN_S", 0.001)
+
+
+@asynccontextmanager
+async def shared(**more: Any) -> AsyncIterator[Shared]:
+    with anyio.fail_after(10):
+        async with serving((at := Consulted(**more)).script) as served:
+            at.served = served
+            yield Shared(at)
+
+
+async def why(gateway: Consented, who: str = "ann", tenant: str = "acme") -> str:
+    """Why there is no token for them."""
+    with pytest.raises(NoToken) as told:
+        await gateway.token(behalf(who, tenant))
+    return str(told.value)
+
+
+# --- whose it is ------------------------------------------------------------------------------------------------------
+
+
+async def test_what_somebody_agrees_to_gives_tokens_for_calls_of_theirs_and_of_nobody_else() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        assert await gateway.token(behalf()) == "access-cAnArY-2-for-acme-ann"
+        assert await why(gateway, "bob") == CONNECT.replace("ann", "bob")
+        assert await why(gateway, "ann", "other") == CONNECT
+        with pytest.raises(NoToken, match="on behalf of each principal who has connected an account there"):
+            await gateway.token(None)
+        assert len(at.provider.forms) == 1
+
+
+async def test_the_provider_is_asked_as_the_configuration_says() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        address = gateway.flow.address("s", VERIFIER)
+        assert address.startswith(f"{at.provider.authorization_url}&response_type=code&client_id=counterfoil&")
+        for part in ("scope=mail.read+offline_access", "resource=https%3A%2F%2Fmail.example%2Fmcp", "state=s"):
+            assert part in address
+        await at.connected(gateway)
+        assert at.provider.forms == [
+            {
+                "grant_type": "authorization_code",
+                "code": "code-cAnArY-1-acme-ann",
+                "redirect_uri": f"{PAGE}/mail/callback",
+                "code_verifier": VERIFIER,
+                "resource": "https://mail.example/mcp",
+            }
+        ]
+
+
+async def test_a_public_client_says_its_name_and_shows_no_secret() -> None:
+    async with shared() as at:
+        gateway = at.gateway(secret=None)
+        await at.connected(gateway)
+        assert at.provider.forms[0]["client_id"] == "counterfoil"
+        assert b"uthorization:" not in at.provider.heard
+
+
+async def test_a_code_with_another_verifier_or_of_another_address_gives_nothing() -> None:
+    async with shared() as at:
+        gateway, other = at.gateway(), at.gateway(upstream="crm")
+        for went, verifier, back in ((gateway, "w" * 43, gateway), (gateway, VERIFIER, other)):
+            said = dict(at.provider.agree(went.flow.address("s", VERIFIER), "victim"))
+            with pytest.raises(NotConsented, match="invalid_grant"):
+                await back.connect("acme", "mallory", said["code"], verifier)
+        assert await why(gateway, "mallory") == CONNECT.replace("ann", "mallory")
+
+
+async def test_a_new_consent_takes_the_place_of_the_one_before_and_what_went_over_it_ends() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        first = await gateway.token(behalf())
+        await at.connected(gateway)
+        assert await gateway.token(behalf()) != first
+        assert at.ended == [("acme", "ann")] * 2
+
+
+async def test_before_there_is_a_ledger_there_is_nothing() -> None:
+    gateway = consented(Consulted(), lambda: 0.0)
+    assert await why(gateway) == NOWHERE
+    with pytest.raises(NoToken):
+        await gateway.connected("acme", "ann")
+    await gateway.look()
+    await gateway.close()
+
+
+# --- how it is kept ---------------------------------------------------------------------------------------------------
+
+
+async def kept(at: Shared, holder: Holder = ANN) -> Any:
+    return await at.ledger.consents.read(holder)
+
+
+async def test_no_token_is_in_the_store_in_a_repr_or_in_a_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        await gateway.token(behalf())
+        (own_one,) = gateway._own.values()
+        stored = await kept(at)
+        grant = opened(Keyring([KEY]), ANN, stored.sealed)
+        said = f"{stored!r} {grant!r} {vars(gateway)!r} {own_one.__dict__!r} {own_one.kept.__dict__!r} {caplog.text}"
+        assert "has connected an account" in said
+        assert "cAnArY" not in said
+        assert b"cAnArY" not in stored.sealed
+
+
+async def test_what_is_moved_to_another_holder_or_put_there_as_it_is_does_not_open() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        hers, store = await kept(at), at.ledger.consents
+        plain = b'{"provider":["%b","counterfoil"],"since":1,"scope":""}' % at.provider.url.encode()
+        for who, stored in (("mallory", hers.sealed), ("eve", plain), ("kim", hers.sealed[:-1] + b"x")):
+            assert await store.put(replace(hers, holder=Holder("acme", who, "mail"), sealed=stored), None)
+            assert (await why(gateway, who)).startswith("what is kept of its principal's consent cannot be opened")
+            assert (await gateway.connected("acme", who)).state == "unknown"
+        assert await gateway.disconnect("acme", "mallory") == "unknown"  # and can be dropped all the same
+        for other in (Holder("other", "ann", "mail"), Holder("acme", "ann", "crm")):
+            with pytest.raises(CannotOpen):
+                opened(Keyring([KEY]), other, hers.sealed)
+        with pytest.raises(CannotOpen):
+            sealed(Keyring([]), ANN, opened(Keyring([KEY]), ANN, hers.sealed))
+
+
+async def test_an_old_key_opens_and_the_new_one_seals_what_is_renewed() -> None:
+    async with shared() as at:
+        await at.connected(at.gateway(keys=(OLD_KEY,)))
+        gateway = at.gateway(keys=(KEY, OLD_KEY))
+        assert await gateway.token(behalf())
+        at.clock.tell(700)
+        assert await gateway.token(behalf())
+        assert opened(Keyring([KEY]), ANN, (await kept(at)).sealed).scope == "mail.read"
+        assert "the key is not here" in await why(at.gateway(keys=(OLD_KEY,)))
+
+
+async def test_what_was_agreed_to_is_shown_to_no_other_provider_than_the_one_that_gave_it() -> None:
+    async with shared() as at:
+        await at.connected(at.gateway())
+        moved = at.gateway(client_id="another")
+        before = len(at.provider.forms)
+        assert await why(moved) == f"its provider is another one than `ann` agreed at: connect it again at {PAGE}"
+        assert (await moved.connected("acme", "ann")).state == "over"
+        assert len(at.provider.forms) == before
+
+
+async def test_without_the_ledger_there_is_a_reason_and_no_token() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        at.ledger.trouble = "gone"
+        assert await why(gateway) == "the ledger cannot be asked for what its principal lets us do there"
+        assert (await gateway.connected("acme", "ann")).state == "unknown"
+        for refused in (gateway.disconnect("acme", "ann"), at.connected(gateway)):
+            with pytest.raises(NoToken):
+                await refused
+        await gateway.look()
+
+
+# --- how it is renewed ------------------------------------------------------------------------------------------------
+
+
+async def test_two_gateways_renew_it_ahead_once_and_both_go_on_with_what_was_given() -> None:
+    async with shared() as at:
+        one, other = at.gateway("gw_1"), at.gateway("gw_2")
+        await at.connected(one)
+        first = await one.token(behalf())
+        assert await other.token(behalf()) == first
+        at.clock.tell(600 * 0.76)
+        assert {await gateway.token(behalf()) for gateway in (one, other)} == {first}  # nobody waits
+        await until(lambda: len(at.provider.forms) == 2)
+        with anyio.fail_after(5):
+            while len({await one.token(behalf()), await other.token(behalf()), first}) != 2 or (
+                await one.token(behalf()) == first
+            ):
+                await asyncio.sleep(0.001)
+        assert await one.token(behalf()) == await other.token(behalf()) == "access-cAnArY-3-for-acme-ann"
+        assert [form["grant_type"] for form in at.provider.forms] == ["authorization_code", "refresh_token"]
+        assert at.provider.forms[1].keys() == {"grant_type", "refresh_token", "resource"}
+
+
+async def test_many_gateways_whose_token_has_ended_ask_once_and_wait_for_it() -> None:
+    async with shared() as at:
+        gateways = [at.gateway(f"gw_{number}") for number in range(5)]
+        await at.connected(gateways[0])
+        at.clock.tell(700)
+        tokens = await asyncio.gather(*(one.token(behalf()) for one in gateways for _ in range(3)))
+        assert set(tokens) == {"access-cAnArY-3-for-acme-ann"}
+        assert len(at.provider.forms) == 2
+
+
+async def test_a_gateway_that_dies_while_it_renews_is_followed_by_another_after_its_lease() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        stored = await kept(at)
+        at.clock.tell(700)
+        assert await at.ledger.consents.claim(stored, "gw_dead", at.clock.now() + vault.LEASE_S)
+        waits = asyncio.ensure_future(gateway.token(behalf()))
+        await asyncio.sleep(0.02)
+        at.clock.tell(own.WAIT_S)
+        with pytest.raises(NoToken, match="another gateway renews what its principal agreed to, and is not done"):
+            await waits
+        assert len(at.provider.forms) == 1
+        at.clock.tell(vault.LEASE_S - own.WAIT_S)
+        assert await gateway.token(behalf()) == "access-cAnArY-3-for-acme-ann"
+
+
+async def test_a_provider_that_is_down_leaves_the_old_token_until_its_end_and_then_is_the_reason() -> None:
+    async with shared() as at:
+        gateway, other = at.gateway(), at.gateway("gw_2")
+        await at.connected(gateway)
+        first = await gateway.token(behalf())
+        at.provider.answer = response(503, {})
+        for _ in range(4):
+            at.clock.tell(140)
+            assert await gateway.token(behalf()) == first
+            await asyncio.sleep(0.01)
+        assert len(at.provider.served.asked) > 1
+        at.clock.tell(40)
+        assert "the provider refuses one (status 503)" in await why(gateway)
+        at.provider.answer = None
+        assert await other.token(behalf()) != first  # the lease was given back, and nobody waits for its end
+
+
+async def test_a_grant_that_its_provider_ended_is_over_at_every_gateway_and_its_tokens_are_kept_nowhere() -> None:
+    async with shared() as at:
+        one, other = at.gateway(), at.gateway("gw_2")
+        await at.connected(one)
+        assert await one.token(behalf()) == await other.token(behalf())
+        at.provider.refreshing.clear()
+        at.clock.tell(600 * 0.76)
+        assert await one.token(behalf())  # while that is found out
+        await until(lambda: len(at.provider.forms) == 2)
+        with anyio.fail_after(5):
+            while (await one.connected("acme", "ann")).state != "over":
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        assert await why(one) == AGAIN  # though the old token would be good for two minutes more
+        await other.look()
+        with pytest.raises(NoToken):
+            for _ in range(50):
+                await other.token(behalf())
+                await asyncio.sleep(0.001)
+        grant = opened(Keyring([KEY]), ANN, (await kept(at)).sealed)
+        assert (grant.access, grant.refresh, grant.scope) == (None, None, "mail.read")
+        assert len(at.provider.forms) == 2
+        await at.connected(one)
+        await other.look()
+        assert await one.token(behalf()) == await other.token(behalf())
+
+
+async def test_what_another_gateway_renewed_a_moment_ago_is_not_over() -> None:
+    async with shared() as at:
+        gateway, slow = at.gateway(), at.gateway("gw_slow")
+        await at.connected(gateway)
+        at.clock.tell(700)
+        at.provider.goes_on.clear()
+        late = asyncio.ensure_future(slow.token(behalf()))
+        await until(lambda: len(at.provider.served.asked) == 2)
+        at.clock.tell(vault.LEASE_S + 1)  # its lease is over, and it hangs
+        quick = asyncio.ensure_future(gateway.token(behalf()))
+        await until(lambda: len(at.provider.served.asked) == 3)
+        at.provider.goes_on.set()
+        told = await asyncio.gather(late, quick, return_exceptions=True)
+        assert sorted(type(one).__name__ for one in told) == ["NoToken", "str"]
+        assert "was renewed by another gateway at this moment" in repr(told)
+        assert (await gateway.connected("acme", "ann")).state == "connected"
+        at.clock.tell(2)
+        assert await gateway.token(behalf()) == await slow.token(behalf()) == "access-cAnArY-3-for-acme-ann"
+
+
+async def test_a_token_that_the_server_does_not_know_any_more_is_replaced_for_all() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        first = await gateway.token(behalf())
+        assert gateway.refused(behalf(), first)
+        second = await gateway.token(behalf())
+        assert second != first
+        assert not gateway.refused(behalf(), second)
+        assert await at.gateway("gw_2").token(behalf()) == second
+
+
+async def test_a_provider_that_gives_nothing_to_renew_it_with_is_believed_until_the_end() -> None:
+    async with shared(renews=False) as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        first = await gateway.token(behalf())
+        assert (await gateway.connected("acme", "ann")).renews is False
+        at.clock.tell(580)
+        assert await gateway.token(behalf()) == first
+        at.clock.tell(20)
+        assert await why(gateway) == AGAIN
+        assert (await gateway.connected("acme", "ann")).state == "over"
+        assert len(at.provider.forms) == 1
+
+
+async def test_a_provider_that_does_not_say_how_long_is_asked_every_five_minutes() -> None:
+    async with shared(lasts_s=None) as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        first = await gateway.token(behalf())
+        at.clock.tell(100)
+        assert await gateway.token(behalf()) == first
+        at.clock.tell(300)
+        assert await gateway.token(behalf()) != first
+
+
+async def test_what_is_being_renewed_when_the_gateway_ends_is_kept_all_the_same() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        at.clock.tell(700)
+        at.provider.goes_on.clear()
+        waits = asyncio.ensure_future(gateway.token(behalf()))
+        await until(lambda: len(at.provider.served.asked) == 2)
+        closing = asyncio.ensure_future(gateway.close())
+        await asyncio.sleep(0.01)
+        at.provider.goes_on.set()
+        await closing
+        _ = await asyncio.gather(waits, return_exceptions=True)
+        assert await at.gateway("gw_2").token(behalf()) == "access-cAnArY-3-for-acme-ann"
+        assert len(at.provider.forms) == 2
+
+
+async def test_a_provider_that_hangs_does_not_keep_the_gateway_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gateway.outbound.credentials import consented as module  # noqa: PLC0415
+
+    monkeypatch.setattr(module, "CLOSE_S", 0.01)
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        at.clock.tell(700)
+        at.provider.goes_on.clear()
+        waits = asyncio.ensure_future(gateway.token(behalf()))
+        await until(lambda: len(at.provider.served.asked) == 2)
+        await gateway.close()
+        _ = await asyncio.gather(waits, return_exceptions=True)
+        at.provider.goes_on.set()
+
+
+async def test_what_the_ledger_cannot_take_at_once_is_offered_to_it_again() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        at.clock.tell(700)
+        at.provider.goes_on.clear()
+        waits = asyncio.ensure_future(gateway.token(behalf()))
+        await until(lambda: len(at.provider.served.asked) == 2)
+        at.ledger.trouble = "locked"
+        at.provider.goes_on.set()
+        await until(lambda: len(at.provider.forms) == 2)
+        await asyncio.sleep(0.02)
+        at.ledger.trouble = None
+        assert await waits == "access-cAnArY-3-for-acme-ann"
+
+
+# --- how it ends ------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_taken_back_is_gone_here_at_once_there_soon_and_void_at_the_provider() -> None:
+    async with shared() as at:
+        one, other = at.gateway(), at.gateway("gw_2")
+        await at.connected(one)
+        assert await one.token(behalf()) == await other.token(behalf())
+        before = len(at.ended)
+        assert await one.disconnect("acme", "ann") == "revoked"
+        assert (await why(one), await kept(at)) == (CONNECT, None)
+        assert at.provider.revoked == ["refresh-cAnArY-2-for-acme-ann"]
+        await other.look()
+        assert await why(other) == CONNECT
+        assert at.ended[before:] == [("acme", "ann")] * 2
+        assert await one.disconnect("acme", "ann") == "nothing"
+
+
+async def test_it_is_gone_whatever_the_provider_says() -> None:
+    async with shared() as at:
+        for answer, told, url in (
+            (response(503, {}), "unknown", at.provider.revocation_url),
+            (response(200, b"no json"), "unknown", at.provider.revocation_url),
+            (None, "kept", None),
+        ):
+            gateway = at.gateway(revocation_url=url)
+            await at.connected(gateway)
+            at.provider.answer = answer
+            assert await gateway.disconnect("acme", "ann") == told
+            at.provider.answer = None
+            assert await kept(at) is None
+
+
+async def test_what_is_renewed_while_it_is_taken_back_is_not_kept_and_is_void() -> None:
+    async with shared() as at:
+        gateway, other = at.gateway(), at.gateway("gw_2")
+        await at.connected(gateway)
+        at.clock.tell(700)
+        at.provider.goes_on.clear()
+        waits = asyncio.ensure_future(gateway.token(behalf()))
+        await until(lambda: len(at.provider.served.asked) == 2)
+        gone = asyncio.ensure_future(other.disconnect("acme", "ann"))
+        await until(lambda: len(at.provider.served.asked) == 3)
+        at.provider.goes_on.set()
+        with pytest.raises(NoToken, match="has not connected"):
+            await waits
+        await gone
+        assert await kept(at) is None
+        await until(lambda: "refresh-cAnArY-3-for-acme-ann" in at.provider.revoked)
+        assert at.provider.refreshing == {}
+
+
+async def test_whoever_connects_through_another_gateway_is_served_here_soon() -> None:
+    async with shared() as at:
+        one, other = at.gateway(), at.gateway("gw_2")
+        assert await why(other) == CONNECT
+        await at.connected(one)
+        await other.look()
+        assert await other.token(behalf()) == await one.token(behalf())
+
+
+async def test_somebody_sees_how_it_stands() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        assert await gateway.connected("acme", "ann") == Connected("none")
+        await at.connected(gateway)
+        assert await gateway.connected("acme", "ann") == Connected("connected", at.clock.now(), "mail.read")
+        assert await gateway.connected("other", "ann") == Connected("none")
+
+
+async def test_of_very_many_principals_the_least_recently_used_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gateway.outbound.credentials import consented as module  # noqa: PLC0415
+
+    monkeypatch.setattr(module, "MAX_KEPT", 2)
+    async with shared() as at:
+        gateway = at.gateway()
+        for who in ("ann", "bob", "kim"):
+            await at.connected(gateway, who)
+            assert await gateway.token(behalf(who))
+        assert [one.principal for one in gateway._own] == ["bob", "kim"]
+        assert await gateway.token(behalf("ann")) == "access-cAnArY-2-for-acme-ann"
+        assert len(at.provider.forms) == 3
+
+
+# --- what comes back --------------------------------------------------------------------------------------------------
+
+GOOD = [("code", "c"), ("state", "s"), ("iss", "https://login.example")]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ([*GOOD, ("code", "d")], "the provider's answer says one thing twice"),
+        ([("code", "c")], "the answer is from another provider"),
+        ([("code", "c"), ("iss", "https://evil.example")], "the answer is from another provider"),
+        ([("error", "access_denied"), *GOOD[2:]], "you did not agree there"),
+        ([("error", "invalid_scope"), *GOOD[2:]], "the provider gave nothing (`invalid_scope`)"),
+        ([("error", "<script>"), *GOOD[2:]], "the provider gave nothing"),
+        (GOOD[1:], "the provider gave no code"),
+        ([("code", "c" * 5000), *GOOD[2:]], "the provider gave no code"),
+    ],
+)
+async def test_what_is_no_code_says_why(said: Any, told: str) -> None:
+    flow = consented(Consulted(), lambda: 0.0).flow
+    assert flow.code(GOOD) == "c"
+    with pytest.raises(NotConsented) as refused:
+        flow.code(said)
+    assert str(refused.value) == told
