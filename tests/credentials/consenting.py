@@ -5,8 +5,9 @@ import hashlib
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from pydantic import SecretStr
 
@@ -58,7 +59,19 @@ class Consulted(Authority):
         self.codes[code] = whose, asked["code_challenge"], asked["redirect_uri"]
         return [("code", code), ("state", asked["state"]), ("iss", ISSUER)]
 
+    def _page(self, path: str) -> bytes:
+        """What somebody sees there, in a browser."""
+        query = urlencode(self.agree(path, "whoever-sits-there"))
+        there = f"{dict(parse_qsl(urlsplit(path).query))['redirect_uri']}?{query}"
+        body = f'<!doctype html><title>Agree</title><a href="{escape(there)}">Agree</a>'.encode()
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {len(body)}\r\n\r\n"
+        return head.encode() + body
+
     def _answered(self, asked: Asked) -> bytes:
+        if asked.head.startswith(b"GET /authorize"):
+            return self._page(asked.head.split(b" ")[1].decode())
+        if asked.head.startswith(b"GET "):
+            return response(404, {})
         form = {name: values[0] for name, values in parse_qs(asked.body.decode()).items()}
         if b" /revoke " in asked.head:
             self.revoked.append(form["token"])

@@ -1,4 +1,4 @@
-"""What principals let us do at another provider: whose it is, how it is renewed by one gateway of several, how it ends."""
+"""What principals let us do at another provider: whose it is, how one gateway of several renews it, how it ends."""
 
 import asyncio
 import logging
@@ -276,9 +276,8 @@ async def test_a_grant_that_its_provider_ended_is_over_at_every_gateway_and_its_
         await asyncio.sleep(0.01)
         assert await why(one) == AGAIN  # though the old token would be good for two minutes more
         await other.look()
-        with pytest.raises(NoToken):
-            for _ in range(50):
-                await other.token(behalf())
+        with anyio.fail_after(5):  # behind calls, so one or two of them may still get the old one
+            while not await _is_refused(other):
                 await asyncio.sleep(0.001)
         grant = opened(Keyring([KEY]), ANN, (await kept(at)).sealed)
         assert (grant.access, grant.refresh, grant.scope) == (None, None, "mail.read")
@@ -286,6 +285,14 @@ async def test_a_grant_that_its_provider_ended_is_over_at_every_gateway_and_its_
         await at.connected(one)
         await other.look()
         assert await one.token(behalf()) == await other.token(behalf())
+
+
+async def _is_refused(gateway: Consented) -> bool:
+    try:
+        await gateway.token(behalf())
+    except NoToken:
+        return True
+    return False
 
 
 async def test_what_another_gateway_renewed_a_moment_ago_is_not_over() -> None:

@@ -77,6 +77,7 @@ mcpServers:
   d: {url: https://d.example/mcp, auth: {type: client_credentials, token_url: https://u:p@a/t, client_id: a}}
 """
     no_way = "secrets are sent there: it must be https://, or http:// on this machine, without a password in it"
+    kinds = "`client_credentials`, `token_exchange`, `authorization_code`"
     nobody = "tokens are exchanged on behalf of whoever comes in with an access token, and nobody does here"
     assert wrong(tmp_path, text) == [
         "upstreams.a.auth: `auth` is only for a server with a `url`",
@@ -84,7 +85,7 @@ mcpServers:
         f"upstreams.b.auth: {nobody}: say `agents: {{oauth: …}}`",
         f"upstreams.b.auth.token_url: {no_way}",
         "upstreams.b.auth.scope: scopes are words with one space between them",
-        "mcpServers.c.auth.type: one of `client_credentials`, `token_exchange`, `authorization_code` is wanted, not `password`",
+        f"mcpServers.c.auth.type: one of {kinds} is wanted, not `password`",
         "mcpServers.c.auth.secret: no key `secret` is known here (did you mean `client_secret`?)",
         "mcpServers.d.auth: the key `client_secret` is missing",
         f"mcpServers.d.auth.token_url: {no_way}",
@@ -135,15 +136,22 @@ def test_where_the_console_is_found_by_the_name_that_agents_have_that_is_enough(
 
 def test_each_thing_that_consent_needs_and_is_not_there_is_told(tmp_path: Path) -> None:
     bare = CONSENT.partition("upstreams:")[2].replace("authorization_url: https://login.example/authorize", "")
-    assert wrong(tmp_path, f"console: {{enabled: false}}\nupstreams:{bare}") == [
-        "upstreams.mail.auth: people agree in the console, and it is switched off here: `console: {enabled: false}`",
-        "upstreams.mail.auth: people come back from the provider to one exact address: say by which name browsers reach "
-        "the console, `console: {url: …}`",
-        "upstreams.mail.auth: the key `authorization_url` is missing: where people agree",
-        "upstreams.mail.auth: what people agree to is kept encrypted: say with which key, `data: {encryption: {key: …}}`",
+    found = wrong(tmp_path, f"console: {{enabled: false}}\nupstreams:{bare}")
+    assert [one.removeprefix("upstreams.mail.auth: ") for one in found] == [
+        "people agree in the console, and it is switched off here: `console: {enabled: false}`",
+        (
+            "people come back from the provider to one exact address: say by which name browsers reach the console, "
+            "`console: {url: …}`"
+        ),
+        "the key `authorization_url` is missing: where people agree",
+        "what people agree to is kept encrypted: say with which key, `data: {encryption: {key: …}}`",
     ]
     strange = CONSENT.replace("https://login.example/authorize", "http://login.example/a")
-    strange = strange.replace("${DATA_KEY}", "${S}").replace("/revoke", "/revoke").replace("https://login.example/r", "ftp:/r")
+    strange = (
+        strange.replace("${DATA_KEY}", "${S}")
+        .replace("/revoke", "/revoke")
+        .replace("https://login.example/r", "ftp:/r")
+    )
     assert [one.partition(": ")[0] for one in wrong(tmp_path, strange)] == [
         "data.encryption.key",
         "upstreams.mail.auth.authorization_url",

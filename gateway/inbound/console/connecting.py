@@ -61,9 +61,7 @@ class Connecting:
         mine = Gone(state, verifier, self.access.now() + AWAY_S, session.id, to.upstream)
         return there, self._remembered([*self._pending(cookies), mine][-TABS:])
 
-    async def back(
-        self, to: Consented, session: Session, said: Sequence[tuple[str, str]], cookies: list[str]
-    ) -> None:
+    async def back(self, to: Consented, session: Session, said: Sequence[tuple[str, str]], cookies: list[str]) -> None:
         """What the provider gives for the code is of whoever's session this is, who went in it from this browser.
 
         The state is used up first: nobody is asked about a code twice.

@@ -1,7 +1,7 @@
 """One consent: away to the provider of a server, and back with a code that is worth nothing to anybody else.
 
-`state` ties the way back to the browser and the session that went, PKCE the code to us [RFC 9700, 2.1.1], and an address
-of its own for each server the answer to that server's provider [RFC 9700, 4.4.2].
+`state` ties the way back to the browser and the session that went, PKCE the code to us [RFC 9700, 2.1.1], and an
+address of its own for each server the answer to that server's provider [RFC 9700, 4.4.2].
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,9 @@ class ConsentFlow:
             known = found["error"] if found["error"] in ERRORS else None
             if known == "access_denied":
                 raise NotConsented("you did not agree there")
-            raise NotConsented("the provider gave nothing" if known is None else f"the provider gave nothing (`{known}`)")
+            raise NotConsented(
+                "the provider gave nothing" if known is None else f"the provider gave nothing (`{known}`)"
+            )
         code = found.get("code", "")
         if not code or len(code) > MAX_CODE_CHARS:
             raise NotConsented("the provider gave no code")

@@ -128,7 +128,7 @@ class Consented:
     # --- what others do -----------------------------------------------------------------------------------------------
 
     async def keep(self, clock: Clock) -> None:
-        """Runs for ever: what was taken back, given or renewed through another gateway is so here some seconds later."""
+        """Runs for ever: what was taken back, given or renewed at another gateway is so here some seconds later."""
         while True:
             await clock.sleep(LOOK_S)
             await self.look()
@@ -185,8 +185,8 @@ class Consented:
     async def disconnect(self, tenant: str, principal: str) -> Literal["nothing", "revoked", "kept", "unknown"]:
         """No gateway has anything of that principal's any more; and whether the provider says that it is void there.
 
-        `kept`: it has no way to be told so. First it is gone here, with what another gateway renewed at the last moment;
-        then the provider is told, whatever comes of that.
+        `kept`: it has no way to be told so. First it is gone here, with what another gateway renewed at the last
+        moment; then the provider is told, whatever comes of that.
 
         Raises: NoToken where the ledger cannot be asked: then nothing has changed.
         """

@@ -8,9 +8,7 @@ from gateway.model.party import Behalf
 class NoToken(Exception):
     """There is no token now; the message says why, as a sentence without its capital, and shows no secret."""
 
-    def __init__(
-        self, reason: str, *, refused: bool = False, over: bool = False, code: str | None = None
-    ) -> None:
+    def __init__(self, reason: str, *, refused: bool = False, over: bool = False, code: str | None = None) -> None:
         super().__init__(reason)
         self.refused = refused
         """The provider was asked, and says no: to ask again at once helps nobody."""

@@ -91,7 +91,10 @@ async def granted(client: OAuthClient, grant: Mapping[str, str]) -> Granted:
 
 
 async def revoked(client: OAuthClient, url: str, token: str, kind: Literal["refresh_token", "access_token"]) -> bool:
-    """Whether the provider says that the token is good for nothing any more [RFC 7009]. Never raises for what it does."""
+    """Whether the provider says that the token is good for nothing any more [RFC 7009].
+
+    Never raises for what it does.
+    """
     form, auth = _introduced(client, {"token": token, "token_type_hint": kind})
     try:
         status, _ = await ask("POST", url, form, auth)

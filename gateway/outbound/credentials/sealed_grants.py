@@ -1,5 +1,6 @@
-"""A principal's grant at another provider: its tokens, opened and sealed. Bound to its holder, so that whoever can write
-the store can give it to nobody else.
+"""A principal's grant at another provider: its tokens, opened and sealed.
+
+Bound to its holder, so that whoever can write the store can give it to nobody else.
 """
 
 from collections.abc import Mapping

@@ -92,7 +92,7 @@ class Vault:
         return Held(mine, kept.grant) if claimed else None
 
     async def release(self, kept: Held) -> None:
-        """Another may renew it: nothing came of it here. Whoever finds the ledger gone waits for the end of the lease."""
+        """Another may renew it: nothing came of it here. Without the ledger that waits for the end of the lease."""
         try:
             await self.consents.claim(kept.consent, "", 0.0)
         except LedgerUnavailable:

@@ -169,8 +169,9 @@ class Catalogue:
         self._offerings.pop(party, None)
 
     def end(self, upstream: str, tenant: str, principal: str) -> None:
-        """Nothing more goes to that upstream over what that principal had: their next call has it made anew. Who listens
-        in their name is told to read the lists again.
+        """Nothing more goes to that upstream over what that principal had: their next call has it made anew.
+
+        Who listens in their name is told to read the lists again.
         """
         self._upstreams[upstream].end(tenant, principal)
         self._version += 1

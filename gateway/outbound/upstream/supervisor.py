@@ -25,8 +25,8 @@ too, and would crowd out the one that is at work.
 _SWEEP_S = 30.0
 
 GENTLY_S = 60.0
-"""How long calls that are under way may take over a connection that nothing more is sent over: what was sent stays sent,
-and its answer is wanted."""
+"""How long calls that are under way may take over a connection that nothing more is sent over: what was sent stays
+sent, and its answer is wanted."""
 
 _GENTLY_LOOK_S = 0.1
 
@@ -175,8 +175,8 @@ class Upstream:
             self._end(key)
 
     def end(self, tenant: str, principal: str) -> None:
-        """Nothing more goes over links of that principal: they are closed, those on which calls are under way when these
-        have ended.
+        """Nothing more goes over links of that principal: they are closed; those on which calls are under way, when
+        these have ended.
         """
         for key, link in list(self._links.items()):
             if link.behalf is not None and (link.behalf.tenant, link.behalf.principal) == (tenant, principal):
@@ -237,7 +237,7 @@ class Upstream:
 
     async def _close(self, link: Link, within_s: float = 0.0) -> None:
         until = asyncio.get_running_loop().time() + within_s
-        while not (link.idle or self._closed) and asyncio.get_running_loop().time() < until:
+        while not (link.idle or self._closed) and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110 - as sweeps
             await asyncio.sleep(_GENTLY_LOOK_S)
         await link.close()
         self._gone += link.counts

@@ -14,6 +14,7 @@ from gateway.inbound.console.paths import CONNECTIONS, ROOT
 from gateway.inbound.console.refusals import Refusal
 from gateway.inbound.console.sessions import Session
 from gateway.inbound.console.visitor import reviewer_of, visitor_of
+from gateway.model.record import utc
 from gateway.outbound.credentials.consented import Consented
 from gateway.outbound.credentials.credential import NoToken
 
@@ -110,7 +111,8 @@ def _named(connecting: Connecting, request: Request) -> Consented:
 
 async def _page(site: Site, request: Request, connecting: Connecting, refused: Refusal | None = None) -> Response:
     by, query = reviewer_of(request), request.query_params
-    rows = [(one, await one.connected(by.tenant, by.id)) for one in connecting.consented.values()]
+    found = [(one, await one.connected(by.tenant, by.id)) for one in connecting.consented.values()]
+    rows = [(one, stands, stands.since and utc(stands.since)) for one, stands in found]
     about = query.get("about") if query.get("about") in connecting.consented else None
     told = TOLD.get(query.get("told", "")) if about is not None and refused is None else None
     status = 200 if refused is None else refused.status

@@ -19,8 +19,8 @@ from gateway.model.record import Record
 from gateway.outbound.ledger.chain import ROOM, decoded, entries, intact, storable
 from gateway.outbound.ledger.listed import in_slices
 from gateway.outbound.ledger.postgres.address import Address, parse
-from gateway.outbound.ledger.postgres.consents import PostgresConsents
 from gateway.outbound.ledger.postgres.connections import Connection, Line, Patience, connect, open_pool
+from gateway.outbound.ledger.postgres.consents import PostgresConsents
 from gateway.outbound.ledger.postgres.faults import WORLD, lost, unavailable
 from gateway.outbound.ledger.postgres.group import Appending, GroupCommit
 from gateway.outbound.ledger.postgres.making import prepared

@@ -162,7 +162,9 @@ _SQL = {
         JOIN {s}.consent c ON c.tenant = want.tenant COLLATE "C" AND c.principal = want.principal COLLATE "C"
             AND c.upstream = want.upstream COLLATE "C"
     """,
-    "add_consent": f"INSERT INTO {{s}}.consent ({_CONSENT}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
+    "add_consent": f"""
+        INSERT INTO {{s}}.consent ({_CONSENT}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING
+    """,
     "change_consent": f"""
         UPDATE {{s}}.consent SET name = $4, version = $5, sealed = $6, owner = $7, lease_until = $8
         WHERE {_HELD_BY} AND name = $9 AND version = $10
