@@ -168,8 +168,11 @@ def test_the_page_on_credentials_has_every_key_and_its_examples_are_taken(tmp_pa
     page = (Path(__file__).parents[2] / "docs" / "credentials.md").read_text()
     table = page.partition("| key | |")[2].partition("\n\n")[0]
     assert set(AuthEntry.model_fields) <= set(re.findall(r"`([a-z_]+)`", table))
-    ourselves, on_behalf, watch = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    for text, names in ((ourselves, ["crm"]), (on_behalf + watch, ["crm", "crm-watch"])):
-        settings = load_settings(written(tmp_path, text), {"CRM_CLIENT_SECRET": "a", "WATCH_SECRET": "b"})
+    ourselves, on_behalf, watch, agreed = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "data.key").write_text("ab" * 32)
+    agreed = agreed.replace("/run/secrets/data.key", str(tmp_path / "data.key"))
+    told = {"CRM_CLIENT_SECRET": "a", "WATCH_SECRET": "b", "MAIL_CLIENT_SECRET": "c"}
+    for text, names in ((ourselves, ["crm"]), (on_behalf + watch, ["crm", "crm-watch"]), (agreed, ["mail"])):
+        settings = load_settings(written(tmp_path, text), told)
         assert [one.name for one in settings.upstreams] == names
         assert settings.warnings == ()

@@ -201,10 +201,15 @@ async def upstreams(plan: Plan) -> AsyncIterator[Finding]:
             about = f"upstream {name}"
             if health["state"] == "healthy":
                 yield ok(about, f"{health['tools']} tools, MCP {health['protocol_version']}")
+            elif health["personal"]:
+                yield ok(about, f"not looked at: {health['reason']}")
             else:
                 yield wrong(about, f"cannot be used: {health['reason']}", "calls of its tools are refused until it can")
             for trouble in health["troubles"]:
                 yield warning(about, str(trouble))
+        for one in catalogue.consented:
+            says = f"people go to `{one.flow.host}`, which must know the address to which they come back: "
+            yield ok(f"consent {one.upstream}", says + one.flow.redirect)
         tools = (await catalogue.offered())[0]
         for workflow, policy in sorted(plan.policies.items()):
             changed = [one.name for one in tools if one.name in policy.pins and not is_pinned(one, policy)]
