@@ -35,12 +35,9 @@ from tests.agents.asking import Front, Told
 from tests.console import reviewing
 from tests.console.office import KEYS, POLICY, PRESSED, Office, Visitor, fill, office
 from tests.console.test_operator import assistant
-from tests.credentials.consenting import Consulted, consented
 from tests.inbound.fake_gate import FakeOffers
 from tests.inbound.served import ENVELOPE, KEY, MODERN
 from tests.runtime.house import House, house
-from tests.upstream.http1_server import serving
-from tests.world import ToldClock
 
 pytestmark = pytest.mark.anyio
 
@@ -341,7 +338,7 @@ async def test_what_another_tenant_has_is_on_no_page() -> None:
         ):
             assert isinstance(route, Route)
             if route.path in {"/events", "/static/{name}"} or route.path.startswith(CONNECTIONS):
-                continue
+                continue  # connections have no names: tests/console/test_connections_of_others.py
             told = []
             for ids in (real, never, {**real, "name": "run_1"}, {**never, "name": "run_0000"}):
                 path = re.sub(r"\{(\w+)(?::int)?\}", lambda found, ids=ids: ids[found[1]], route.path)  # type: ignore[misc]
@@ -355,35 +352,6 @@ async def test_what_another_tenant_has_is_on_no_page() -> None:
             assert told[2] == told[3], route.path
             assert at.asked["pay"] not in told[0][1]
             assert route.path.count("{") == 0 or told[0][0] != 200, route.path
-
-
-@pytest.mark.parametrize("who", [OLGA, BOSS, Reviewer("other", "ann", via="link")], ids=lambda one: one.id)
-async def test_what_another_connected_is_to_everybody_else_as_if_it_never_was(who: Reviewer) -> None:
-    provider = Consulted()
-    async with serving(provider.script) as served:
-        provider.served = served
-        mail = consented(provider, ToldClock().monotonic)
-        async with office(consented=[mail]) as at:
-            browser = await at.visitor(who)
-            csrf = re.search(r'name="csrf" value="([^"]*)"', await browser.read("/"))
-            routes = pages(at.desk, at.it.book, at.it.upstreams, lambda: (True, {}), Live(at.desk), DetectingRedactor())
-            mine = [one for one in routes if isinstance(one, Route) and one.path.startswith(CONNECTIONS)]
-            assert len(mine) == 4
-            assert csrf is not None
-            told: list[list[tuple[int, str]]] = []
-            for _ in range(2):  # before Ann has connected hers, and after
-                answers = []
-                for route in mine:
-                    path = route.path.replace("{upstream}", "mail")
-                    posts = {"data": {"csrf": csrf[1]}, "headers": PRESSED}
-                    gets = "GET" in (route.methods or ())
-                    found = await (browser.get(path) if gets else browser.http.post(f"/console{path}", **posts))  # type: ignore[arg-type]
-                    answers.append((found.status_code, re.sub(r"(state|challenge)=[\w-]+", "", found.text)))
-                told.append(answers)
-                said = dict(provider.agree(mail.flow.address("s", "v" * 43), "anns"))
-                await mail.connect("acme", "ann", said["code"], "v" * 43)
-            assert told[0] == told[1]
-            assert (await mail.connected("acme", "ann")).state == "connected"
 
 
 def _without(text: str, ids: Mapping[str, str]) -> str:

@@ -107,8 +107,10 @@ def test_a_server_that_is_called_as_who_calls_is_nothing_wrong_and_where_people_
     assert found["upstream mail"][0] == "ok"
     assert found["consent mail"] == (
         "ok",
-        "people go to `login.example`, which must know the address to which they come back: "
-        "https://review.example/console/connections/mail/callback",
+        (
+            "people go to `login.example`, which must know the address to which they come back: "
+            "https://review.example/console/connections/mail/callback"
+        ),
     )
 
 

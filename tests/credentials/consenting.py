@@ -3,29 +3,37 @@
 import base64
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
+import anyio
+import pytest
 from pydantic import SecretStr
 
+from gateway.model.consent import Holder
 from gateway.model.party import Behalf
 from gateway.outbound.credentials.consent_flow import ConsentFlow
 from gateway.outbound.credentials.consented import Consented
+from gateway.outbound.credentials.credential import NoToken
 from gateway.outbound.credentials.endpoint import OAuthClient
 from gateway.outbound.credentials.vault import Vault
 from gateway.outbound.ledger import MemoryLedger
 from gateway.outbound.payload_keys import Keyring
 from tests.credentials.authority import CLIENT, SECRET, Authority, response
-from tests.upstream.http1_server import Asked
+from tests.upstream.http1_server import Asked, serving
 from tests.world import ToldClock
 
 PAGE = "https://review.example/console/connections"
 OLD_KEY, KEY = b"o" * 32, b"k" * 32
 ISSUER = "https://login.example"
 VERIFIER = "v" * 43
+ANN = Holder("acme", "ann", "mail")
+CONNECT = f"`ann` has not connected an account there: connect it at {PAGE}"
+AGAIN = f"what `ann` agreed to there has ended or was taken back: connect it again at {PAGE}"
 
 
 @dataclass
@@ -141,3 +149,24 @@ def consented(
 def behalf(who: str = "ann", tenant: str = "acme") -> Behalf:
     """Somebody who came in, by a key."""
     return Behalf(tenant, who, by_token=False)
+
+
+@asynccontextmanager
+async def shared(**more: Any) -> AsyncIterator[Shared]:
+    """A provider while it runs, and gateways that share a ledger; all of it bounded in time."""
+    with anyio.fail_after(10):
+        async with serving((at := Consulted(**more)).script) as served:
+            at.served = served
+            yield Shared(at)
+
+
+async def why(gateway: Consented, who: str = "ann", tenant: str = "acme") -> str:
+    """Why there is no token for them."""
+    with pytest.raises(NoToken) as told:
+        await gateway.token(behalf(who, tenant))
+    return str(told.value)
+
+
+async def kept(at: Shared, holder: Holder = ANN) -> Any:
+    """The consent as the store has it."""
+    return await at.ledger.consents.read(holder)

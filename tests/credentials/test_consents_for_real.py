@@ -23,11 +23,9 @@ import jwt
 import pytest
 from jwt.algorithms import RSAAlgorithm
 
-from gateway.inbound.console import Keys, Links
 from gateway.inbound.mcp import mint
 from gateway.model.consent import Holder
 from gateway.model.principal import Principal
-from gateway.model.review import Reviewer
 from gateway.outbound.credentials.sealed_grants import opened
 from gateway.outbound.ledger import open_sqlite
 from gateway.outbound.payload_keys import Keyring
@@ -64,6 +62,7 @@ class Ground:
     server: Recorder
     url: str
     """Of the gateway that has the console."""
+    port: int
     subjects: set[str] = field(default_factory=set)
     """Whose accounts the server was shown tokens of."""
     secrets: set[str] = field(default_factory=set)
@@ -155,9 +154,12 @@ class Ground:
 
 
 @asynccontextmanager
-async def person(it: Ground, who: Principal) -> AsyncIterator[httpx2.AsyncClient]:
-    """Their browser, in which they came in by a link."""
-    link = Links(Keys.of(RUN_KEY.encode()), it.url, time.time).link_for(Reviewer(who.tenant, who.id, via="link"))
+async def person(it: Ground, who: Principal, *, only: bool = False) -> AsyncIterator[httpx2.AsyncClient]:
+    """Their browser, in which they came in by a link; with `only`, by one for their own connections alone."""
+    whose = ("--reviewer", who.id, "--tenant", who.tenant)
+    told = ("console", "--config", str(it.config(it.port)), *whose, *(("--connections",) if only else ()))
+    link, _ = await run(*told, DATA_KEY=DATA_KEY.hex(), CRM_SECRET=SECRET)
+    link = link.strip()
     async with httpx2.AsyncClient(trust_env=False, timeout=30, base_url=it.url) as browser:
         assert await pressed(browser, link) == 303
         yield browser
@@ -205,8 +207,9 @@ async def agreed_and_renewed(it: Ground, first: int, second: int) -> None:
     """Somebody agrees, and two gateways serve them while what they agreed to is renewed twice."""
     connect = f"`ann` has not connected an account there: connect it at {it.url}/console/connections"
     unavailable(await it.call(second, ANN), connect)
-    async with person(it, ANN) as browser:
+    async with person(it, ANN, only=True) as browser:
         await connected(it, browser, "anns-account")
+        assert (await browser.get("/console/runs", headers=OPENED)).status_code == 404
         assert not (await it.call(first, ANN)).get("isError")  # at once where they came back
     await it.kept()
     await anyio.sleep(SOON_S)
@@ -265,7 +268,7 @@ async def test_somebody_lets_gateways_in_at_another_provider_and_takes_it_back(t
     at = provider(tmp_path)
     at.agreeing = {"redirects": [f"{url}/console/connections/crm/callback"], "lives_s": LIVES_S}
     with recorder() as (own, server):
-        it = Ground(tmp_path, at, own, server, url)
+        it = Ground(tmp_path, at, own, server, url, first)
         server.admits = it.admits
         async with at.running("first"), receiver() as telemetry:
             async with it.gateways(first, second, **telemetry.env):

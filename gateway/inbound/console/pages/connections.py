@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from gateway.inbound.console.connecting import Connecting
-from gateway.inbound.console.pages.site import Missing, Site
+from gateway.inbound.console.pages.site import Missing, Site, inside
 from gateway.inbound.console.paths import CONNECTIONS, ROOT
 from gateway.inbound.console.refusals import Refusal
 from gateway.inbound.console.sessions import Session
@@ -94,9 +94,9 @@ def _in_browser(session: Session | None) -> Session:
 
 
 def _connecting(site: Site, request: Request) -> Connecting:
-    """Whoever came by a link for one question sees that one alone."""
-    if reviewer_of(request).approval is not None:
-        raise Missing("your link is for one question; ask for another link to see more")
+    """Whoever came to connect accounts of their own may, though they see nothing else."""
+    if reviewer_of(request).reviews:
+        _ = inside(request)
     if site.connecting is None:
         raise Missing(_NOBODY)
     return site.connecting

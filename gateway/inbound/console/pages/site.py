@@ -22,6 +22,7 @@ from gateway.inbound.console.shown.letters import shown
 from gateway.inbound.console.visitor import csrf_of, reviewer_of
 from gateway.inbound.told.words import ago, amount, counted, cut, lasting, seconds
 from gateway.model.record import utc
+from gateway.model.review import Reviewer
 from gateway.ports import LedgerUnavailable, Redactor, Upstreams
 from gateway.runtime.book import Book
 from gateway.runtime.desk import Desk
@@ -99,6 +100,19 @@ class Site:
                 return await self.page(request, "trouble.html", 503, title="The ledger cannot be asked now", says=says)
 
         return answer
+
+
+def inside(request: Request) -> Reviewer:
+    """Who asks, if they see more than one question, or than what is their own.
+
+    Raises: Missing.
+    """
+    by = reviewer_of(request)
+    if not by.reviews:
+        raise Missing("you came in to connect accounts of your own; ask whoever runs this gateway to see more")
+    if by.approval is not None:
+        raise Missing("your link is for one question; ask for another link to see more")
+    return by
 
 
 def warm() -> None:
