@@ -327,14 +327,15 @@ async def test_a_provider_that_does_not_take_the_code_or_is_down_connects_nothin
         assert await it.whose() is None
 
 
-async def test_the_provider_is_not_flooded_through_us() -> None:
+async def test_the_provider_is_not_flooded_through_us_and_nobody_uses_up_what_others_need() -> None:
     async with ground() as it:
-        browser = await it.at.visitor(ANN)
+        browser, other = await it.at.visitor(ANN), await it.at.visitor(BOB)
         answers = []
         for _ in range(AT_ONCE + 1):
             said = it.agreed(await it.gone(browser))
             answers.append((await it.back(browser, said)).status_code)
         assert answers == [303] * AT_ONCE + [429]
+        assert (await it.back(other, it.agreed(await it.gone(other)))).status_code == 303
 
 
 async def test_no_token_no_code_and_no_verifier_is_on_any_page_or_in_any_cookie() -> None:

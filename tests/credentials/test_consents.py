@@ -214,9 +214,11 @@ async def test_it_is_gone_whatever_the_provider_says() -> None:
             assert await kept(at) is None
 
 
-async def test_what_is_renewed_while_it_is_taken_back_is_not_kept_and_is_void() -> None:
+@pytest.mark.parametrize("here", [True, False])
+async def test_what_is_renewed_while_it_is_taken_back_is_not_kept_and_is_void(here: Any) -> None:
     async with shared() as at:
-        gateway, other = at.gateway(), at.gateway("gw_2")
+        gateway = at.gateway()
+        other = gateway if here else at.gateway("gw_2")
         await at.connected(gateway)
         at.clock.tell(700)
         at.provider.goes_on.clear()

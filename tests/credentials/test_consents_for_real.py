@@ -127,16 +127,16 @@ class Ground:
             yield [one, other]
         self.said += [*one.said, *other.said]
 
-    async def call(self, port: int, who: Principal, tool: str = "crm__say") -> Any:
-        """The result of a call for that principal, at the gateway there."""
+    async def call(self, port: int, who: Principal | None, tool: str = "crm__say") -> Any:
+        """The result of a call for that principal, or for nobody in particular, at the gateway there."""
         now = time.time()
-        shown = {"run": f"run_{who.id}_{port}", "principal": who, "workflow": "open"}
-        token = mint(RUN_KEY.encode(), **shown, expires_at=now + 600, now=now)  # type: ignore[arg-type]
+        shown = {"run": f"run_{who and who.id}_{port}", "principal": who, "workflow": "open"}
+        token = mint(RUN_KEY.encode(), **shown, expires_at=now + 600, now=now) if who else ""  # type: ignore[arg-type]
         params = {"name": tool, "arguments": {}, "_meta": ENVELOPE}
         named = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": tool}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         async with httpx2.AsyncClient(trust_env=False, timeout=30) as http:
-            shows = {**ACCEPT, **named, "counterfoil-run": token}
+            shows = {**ACCEPT, **named, **({"counterfoil-run": token} if who else {})}
             answer = await http.post(f"http://127.0.0.1:{port}/mcp", json=body, headers=shows)
         self.said.append(answer.text)
         return answer.json()["result"]
@@ -251,6 +251,20 @@ async def served_after_a_restart_until_taken_back(it: Ground, first: int, second
     await it.kept()
 
 
+async def served_over_stdio(it: Ground, gateway: Process) -> None:
+    """Whoever's account a gateway runs under is served over stdio; who is nobody in particular is not, though here."""
+    async with httpx2.AsyncClient(trust_env=False, timeout=30, base_url=it.url) as browser:
+        assert await pressed(browser, await gateway.hear(r"reviewers: (\S+), once, for 15 minutes")) == 303
+        await connected(it, browser, "own-account")
+    told = {"CRM_SECRET": SECRET, "DATA_KEY": DATA_KEY.hex()}
+    async with counterfoil("serve", "--stdio", "--config", str(it.config(it.port)), **told) as window:
+        result = await window.call("crm__say", {})
+        assert not result.get("isError"), result
+    it.said += [json.dumps(result), *window.said]
+    assert "own-account" in it.subjects
+    unavailable(await it.call(it.port, None), "on behalf of each principal who has connected an account there")
+
+
 async def purged(it: Ground, config: Path) -> None:
     """Whoever is forgotten has no account connected any more, and the ledger is as it should be."""
     ledger = f"sqlite:///{it.folder / 'ledger.db'}"
@@ -273,14 +287,15 @@ async def test_somebody_lets_gateways_in_at_another_provider_and_takes_it_back(t
         async with at.running("first"), receiver() as telemetry:
             async with it.gateways(first, second, **telemetry.env):
                 await agreed_and_renewed(it, first, second)
-            async with it.gateways(first, second, **telemetry.env):
+            async with it.gateways(first, second, **telemetry.env) as (one, _):
                 await served_after_a_restart_until_taken_back(it, first, second)
+                await served_over_stdio(it, one)
             await purged(it, it.config(first))
     kept = b"".join(one.read_bytes() for one in tmp_path.iterdir() if "ledger" in one.name)
     environments = b"".join(one.read_bytes() for one in tmp_path.glob("environment-*"))
     spoken = "\n".join(it.said) + "".join(map(repr, (*telemetry.spans, *telemetry.logs, *telemetry.metrics)))
     everything = spoken.encode() + kept + environments
-    for seen in (b"crm__say", b"PATH=", b"has connected an account"):
+    for seen in (b"crm__say", b"PATH=", b"`ann` of `acme` has connected an account"):
         assert seen in everything, seen
     assert len(telemetry.spans) > 20
     assert len(it.secrets) >= 8

@@ -3,8 +3,9 @@ session that went, and good for once.
 """
 
 import secrets
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gateway.inbound.console.access import Access
@@ -18,8 +19,10 @@ from gateway.outbound.credentials.credential import NoToken
 
 AWAY_S = 10 * 60.0
 """How long somebody may take to agree there."""
-AT_ONCE, PER_S = 10, 1.0
-"""How many codes the providers are asked about: a person connects a few accounts in a year."""
+AT_ONCE, PER_S = 5, 0.2
+"""How many codes of one person the providers are asked about: they connect a few accounts in a year."""
+MAX_PACES = 1000
+"""People whose pace is known; of more, the one who came back first is let through anew."""
 TABS = 5
 """So many can be under way in one browser; of more, the oldest is none any more."""
 
@@ -46,13 +49,13 @@ class Connecting:
     access: Access
     consented: Mapping[str, Consented]
     """By upstream."""
-    pace: Pace
+    paces: OrderedDict[tuple[str, str], Pace] = field(default_factory=OrderedDict)
+    """One for each person, so that nobody uses up what others need."""
 
     @classmethod
     def of(cls, access: Access, consented: Sequence[Consented]) -> "Connecting | None":
         """None where no upstream is called by what people agree to."""
-        pace = Pace(access.now, at_once=AT_ONCE, per_s=PER_S)
-        return cls(access, {one.upstream: one for one in consented}, pace) if consented else None
+        return cls(access, {one.upstream: one for one in consented}) if consented else None
 
     def gone(self, to: Consented, session: Session, cookies: list[str]) -> tuple[str, str]:
         """Where the browser goes, and the header that has it remember what it went for."""
@@ -69,11 +72,11 @@ class Connecting:
         Raises: Refusal, LedgerUnavailable.
         """
         went = self._went(to, session, said, cookies)
-        if not self.pace.lets():
-            raise Refusal(429, "too many accounts are connected here at once", "try again in a moment", headers=_LATER)
+        by = session.reviewer
+        if not self._pace(by.tenant, by.id).lets():
+            raise Refusal(429, "you connect too many accounts at once", "try again in a moment", headers=_LATER)
         if not await self.access.once(f"console:connect:{went.state}", went.until):
             raise Refusal(403, "this was used already", _AGAIN)
-        by = session.reviewer
         try:
             await to.connect(by.tenant, by.id, to.flow.code(said), went.verifier)
         except (NotConsented, NoToken) as error:
@@ -83,6 +86,14 @@ class Connecting:
         """The header that has the browser forget what it went for, and nothing else."""
         states = {value for name, value in said if name == "state"}
         return self._remembered([one for one in self._pending(cookies) if one.state not in states])
+
+    def _pace(self, tenant: str, who: str) -> Pace:
+        found = self.paces.get((tenant, who))
+        if found is None:
+            while len(self.paces) >= MAX_PACES:
+                self.paces.popitem(last=False)
+            found = self.paces[tenant, who] = Pace(self.access.now, at_once=AT_ONCE, per_s=PER_S)
+        return found
 
     def _went(self, to: Consented, session: Session, said: Sequence[tuple[str, str]], cookies: list[str]) -> Gone:
         states = [value for name, value in said if name == "state"]

@@ -23,7 +23,7 @@ MAX_KEPT = 1000
 """Principals whose tokens are in memory; of more, the least recently used is read anew from the ledger."""
 LOOK_S = 2.0
 """Between two looks whether somebody has taken back, or given, a consent through another gateway."""
-CLOSE_S = 2.0
+CLOSE_S = 1.0
 """How long what is being renewed may take when we end."""
 
 NOWHERE = "what principals agreed to is kept in a ledger, and here is none"
@@ -68,7 +68,6 @@ class Consented:
         self._vault: Vault | None = None
         self._ended: Callable[[str, str], None] = lambda _tenant, _principal: None
         self._own: OrderedDict[Holder, Own] = OrderedDict()
-        self._closing: set[asyncio.Task[None]] = set()
         self._renewing: set[asyncio.Task[Held]] = set()
 
     def open(self, vault: Vault, ended: Callable[[str, str], None]) -> None:
@@ -92,14 +91,13 @@ class Consented:
 
     async def close(self) -> None:
         """As `Credential.close`; what is being renewed may be for a moment, for it may be renewed only once."""
-        for holder in list(self._own):
-            self._close(self._own.pop(holder))
+        mine = [*self._own.values()]
+        self._own.clear()
+        await asyncio.gather(*(one.kept.close() for one in mine))
         if self._renewing:
             _, late = await asyncio.wait({*self._renewing}, timeout=CLOSE_S)
             for task in late:
                 task.cancel()
-        if self._closing:
-            await asyncio.wait(self._closing)
 
     def _of(self, behalf: Behalf | None) -> Own:
         vault = self._vault
@@ -118,12 +116,7 @@ class Consented:
 
     def _make_room(self) -> None:
         while len(self._own) >= MAX_KEPT:
-            self._close(self._own.popitem(last=False)[1])
-
-    def _close(self, own: Own) -> None:
-        task = asyncio.get_running_loop().create_task(own.kept.close())
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+            self._own.popitem(last=False)
 
     # --- what others do -----------------------------------------------------------------------------------------------
 
@@ -150,9 +143,7 @@ class Consented:
                 own.kept.renew()
 
     def _end(self, holder: Holder) -> None:
-        own = self._own.pop(holder, None)
-        if own is not None:
-            self._close(own)
+        self._own.pop(holder, None)  # not closed: whoever waits for it is told how the next look ends
         self._ended(holder.tenant, holder.principal)
 
     # --- for people ---------------------------------------------------------------------------------------------------

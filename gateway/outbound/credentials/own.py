@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,8 @@ from gateway.outbound.credentials.kept import AHEAD, LAST_S, Kept
 from gateway.outbound.credentials.sealed_grants import Grant
 from gateway.outbound.credentials.vault import Held, Vault
 from gateway.ports import Stand
+
+_LOG = logging.getLogger("counterfoil.credentials")
 
 WAIT_S = 15.0
 """For another gateway that renews it: longer than that one waits for the provider. Calls wait only where the old token
@@ -176,6 +179,8 @@ class Own:
         gone = replace(mine.grant, access=None, refresh=None)
         if await self._vault.renewed(mine, gone) is None:
             return NoToken("what its principal agreed to was renewed by another gateway at this moment")
+        words = "%s: what `%s` of `%s` agreed to is over: its provider says `invalid_grant`"
+        _LOG.warning(words, self.holder.upstream, self.holder.principal, self.holder.tenant)
         return self._wants.over(self.holder)
 
     async def _revoke(self, given: Granted) -> None:

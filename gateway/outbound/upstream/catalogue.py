@@ -102,9 +102,9 @@ class Catalogue:
 
     async def _close(self) -> None:
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
-        for upstream in self._upstreams.values():
-            if isinstance(upstream.spec, HttpSpec) and upstream.spec.credential is not None:
-                await upstream.spec.credential.close()
+        specs = (upstream.spec for upstream in self._upstreams.values())
+        shown = (spec.credential for spec in specs if isinstance(spec, HttpSpec))
+        await asyncio.gather(*(one.close() for one in shown if one is not None))
 
     # --- the engine's port ------------------------------------------------------------------------------------------
 
