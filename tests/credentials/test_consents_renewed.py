@@ -159,6 +159,22 @@ async def test_a_token_that_the_server_does_not_know_any_more_is_replaced_for_al
         assert await at.gateway("gw_2").token(behalf()) == second
 
 
+async def test_what_another_gateway_was_given_is_used_here_soon_though_the_old_token_is_good() -> None:
+    async with shared() as at:
+        one, other = at.gateway(), at.gateway("gw_2")
+        await at.connected(one)
+        first = await one.token(behalf())
+        assert await other.token(behalf()) == first
+        assert one.refused(behalf(), first)
+        second = await one.token(behalf())
+        assert await other.token(behalf()) == first
+        await other.look()
+        with anyio.fail_after(5):
+            while await other.token(behalf()) != second:
+                await asyncio.sleep(0.001)
+        assert len(at.provider.forms) == 2
+
+
 async def test_a_provider_that_gives_nothing_to_renew_it_with_is_believed_until_the_end() -> None:
     async with shared(renews=False) as at:
         gateway = at.gateway()
