@@ -12,11 +12,14 @@ import anyio
 import httpx2
 import pytest
 
+from gateway.inbound.console import connecting
 from gateway.inbound.console.connecting import AT_ONCE, AWAY_S, TABS
 from gateway.inbound.console.credentials import mint
 from gateway.model.consent import Holder
 from gateway.model.review import Reviewer
 from gateway.outbound.credentials.consented import Consented
+from gateway.outbound.ledger.memory_consents import MemoryConsents
+from gateway.ports import LedgerUnavailable
 from tests.console.office import KEYS, PRESSED, Office, Visitor, office, text_of
 from tests.credentials.authority import response
 from tests.credentials.consenting import Consulted, behalf, consented
@@ -338,6 +341,14 @@ async def test_the_provider_is_not_flooded_through_us_and_nobody_uses_up_what_ot
         assert (await it.back(other, it.agreed(await it.gone(other)))).status_code == 303
 
 
+async def test_of_very_many_people_the_one_who_came_back_first_is_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connecting, "MAX_PACES", 1)
+    async with ground() as it:
+        for who in (ANN, BOB, ANN):
+            browser = await it.at.visitor(who)
+            assert (await it.back(browser, it.agreed(await it.gone(browser)))).status_code == 303
+
+
 async def test_no_token_no_code_and_no_verifier_is_on_any_page_or_in_any_cookie() -> None:
     async with ground() as it:
         browser = await it.at.visitor(ANN)
@@ -354,7 +365,7 @@ async def test_no_token_no_code_and_no_verifier_is_on_any_page_or_in_any_cookie(
         assert it.provider.forms[0]["code_verifier"] not in there + "".join(pages)
 
 
-async def test_without_the_ledger_nothing_is_connected_and_nothing_taken_back() -> None:
+async def test_without_the_ledger_nothing_is_connected_and_nothing_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ground() as it:
         browser = await it.at.visitor(ANN)
         said = it.agreed(await it.gone(browser))
@@ -363,4 +374,14 @@ async def test_without_the_ledger_nothing_is_connected_and_nothing_taken_back() 
         assert (await it.back(browser, said)).status_code == 503
         assert (await browser.send("/connections/mail/disconnect", page)).status_code == 503
         it.at.it.ledger.trouble = None
+        monkeypatch.setattr(MemoryConsents, "drop", _gone)  # the door could ask it a moment ago
+        answer = await browser.send("/connections/mail/disconnect", page)
+        assert (answer.status_code, alarm(answer.text).partition(":")[0]) == (
+            503,
+            "The ledger cannot be asked for what its principal lets us do there",
+        )
         assert await it.whose() is None
+
+
+async def _gone(*_: Any) -> None:
+    raise LedgerUnavailable("gone")

@@ -10,9 +10,11 @@ import pytest
 from gateway.model.consent import Holder
 from gateway.outbound.credentials import own, vault
 from gateway.outbound.credentials.consent_flow import NotConsented
-from gateway.outbound.credentials.consented import NOWHERE, Connected
+from gateway.outbound.credentials.consented import LOOK_S, NOWHERE, Connected
 from gateway.outbound.credentials.credential import NoToken
 from gateway.outbound.credentials.sealed_grants import CannotOpen, opened, sealed
+from gateway.outbound.credentials.vault import Held, Vault
+from gateway.outbound.ledger.memory_consents import MemoryConsents
 from gateway.outbound.payload_keys import Keyring
 from tests.credentials.authority import response
 from tests.credentials.consenting import (
@@ -166,6 +168,61 @@ async def test_what_was_agreed_to_is_shown_to_no_other_provider_than_the_one_tha
         assert await why(moved) == f"its provider is another one than `ann` agreed at: connect it again at {PAGE}"
         assert (await moved.connected("acme", "ann")).state == "over"
         assert len(at.provider.forms) == before
+
+
+async def test_a_ledger_that_goes_away_changes_nothing_of_what_was_given_and_is_the_reason_for_the_rest() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        token, hers = await gateway.token(behalf()), await kept(at)
+        store = Vault(at.ledger.consents, Keyring([KEY]), at.clock, "gw_1")
+        held = await store.claim(Held(hers, opened(Keyring([KEY]), ANN, hers.sealed)))
+        assert held is not None
+        at.ledger.trouble = "gone"
+        await gateway.look()
+        assert await gateway.token(behalf()) == token
+        grant = held.grant
+        for refused in (
+            store.begin(ANN, grant),
+            store.stands([ANN]),
+            store.drop(ANN),
+            store.claim(Held(hers, grant)),
+            store.read(ANN),
+        ):
+            with pytest.raises(NoToken, match="the ledger cannot be asked"):
+                await refused
+        await store.release(held)
+        at.clock.tell(vault.LEASE_S)
+        with pytest.raises(NoToken, match="the ledger cannot be asked"):
+            await store.renewed(held, grant)
+
+
+async def test_what_others_change_all_the_time_is_not_fought_over() -> None:
+    class Busy(MemoryConsents):
+        async def put(self, _made: Any, _seen: Any) -> bool:
+            return False
+
+    async with shared() as at:
+        store = Vault(Busy(lambda: None), Keyring([KEY]), at.clock, "gw_1")
+        await at.connected(at.gateway())
+        grant = opened(Keyring([KEY]), ANN, (await kept(at)).sealed)
+        with pytest.raises(NoToken, match="others change what is kept"):
+            await store.begin(ANN, grant)
+
+
+async def test_it_is_looked_again_and_again_what_became_of_what_is_used_here() -> None:
+    async with shared() as at:
+        one, other = at.gateway(), at.gateway("gw_2")
+        await at.connected(one)
+        assert await other.token(behalf())
+        keeping = asyncio.ensure_future(other.keep(at.clock))
+        await until(lambda: at.clock.sleepers)
+        await one.disconnect("acme", "ann")
+        before = len(at.ended)
+        at.clock.tell(LOOK_S)
+        await until(lambda: len(at.ended) > before)
+        assert await why(other) == CONNECT
+        keeping.cancel()
 
 
 async def test_without_the_ledger_there_is_a_reason_and_no_token() -> None:
