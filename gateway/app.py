@@ -19,6 +19,7 @@ from gateway.model.switch import SWITCHES
 from gateway.outbound.agent_entries import AgentSettings
 from gateway.outbound.citations import CitationsOnDisk
 from gateway.outbound.clock import clock_of
+from gateway.outbound.credentials.vault import Vault
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.ledger.postgres.address import is_postgres, shown
 from gateway.outbound.looks import PlacedLooks
@@ -252,6 +253,11 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue, redactor: Re
         how_long = Kept(plan.data.days, plan.data.days_of)
         retention = Retention(book, how_long, CitationsOnDisk, partial(clock.sleep, PAUSE_S))
         keepers.append(asyncio.ensure_future(kept("erasing what was kept for long enough", retention.keep, clock)))
+    vault = Vault(ledger.consents, plan.data.keys, clock, book.options.owner)
+    for one in catalogue.consented:
+        one.open(vault, partial(catalogue.end, one.upstream))
+        about = f"looking after what people agreed to at {one.upstream}"
+        keepers.append(asyncio.ensure_future(kept(about, partial(one.keep, clock), clock)))
     if lines:
         keepers.append(asyncio.ensure_future(kept("telling people", announcer.keep, clock)))
     try:

@@ -6,12 +6,15 @@ from functools import partial
 from pathlib import Path
 from random import SystemRandom
 
+from gateway.inbound.console.paths import CONNECTIONS, ROOT
 from gateway.inbound.mcp import IDLE_S
 from gateway.model.limits import DEFAULT, Limits
 from gateway.model.policy import Policy
 from gateway.outbound.agent_entries import AgentSettings
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.credentials import credential_of
+from gateway.outbound.credentials.credential import Credential
+from gateway.outbound.credentials.entries import Auth
 from gateway.outbound.ids import id_maker
 from gateway.outbound.looks import Place, misplaced
 from gateway.outbound.notices import Channel, installed
@@ -134,7 +137,8 @@ def one_policy(path: Path, places: Mapping[str, Place] | None = None) -> tuple[P
 
 def specs_of(settings: Settings) -> list[Spec]:
     """The servers that `gateway.yaml` describes."""
-    return [replace(_spec(upstream, settings.limits), unsaid=settings.unsaid) for upstream in settings.upstreams]
+    page = f"{settings.console.url or ''}{ROOT}{CONNECTIONS}"
+    return [replace(_spec(upstream, settings.limits, page), unsaid=settings.unsaid) for upstream in settings.upstreams]
 
 
 def _options(told: ClientPatience, hold_s: float | None) -> Options:
@@ -145,16 +149,19 @@ def _options(told: ClientPatience, hold_s: float | None) -> Options:
     return replace(options, patience_s=default_s, patience_by_client=by_client, hold_s=hold_s)
 
 
-def _spec(upstream: Upstream, limits: Limits) -> Spec:
+def _spec(upstream: Upstream, limits: Limits, page: str) -> Spec:
     patience, secrets = _patience(upstream.timeouts, limits), upstream.ask_secrets
     if isinstance(upstream, HttpUpstream):
         headers = {name: value.get_secret_value() for name, value in upstream.headers.items()}
-        auth = upstream.auth
-        credential = None if auth is None else credential_of(auth, SystemClock().monotonic, SystemRandom().random)
+        credential = None if upstream.auth is None else _credential(upstream.auth, upstream.name, page)
         return HttpSpec(upstream.name, upstream.url, headers, patience, upstream.transport, secrets, credential)
     env = {name: value.get_secret_value() for name, value in upstream.env.items()}
     cwd = str(upstream.cwd) if upstream.cwd is not None else None
     return StdioSpec(upstream.name, upstream.command, upstream.args, env, cwd, upstream.shown, patience, secrets)
+
+
+def _credential(auth: Auth, name: str, page: str) -> Credential:
+    return credential_of(auth, SystemClock().monotonic, SystemRandom().random, upstream=name, page=page)
 
 
 def _patience(told: Timeouts, limits: Limits) -> Patience:

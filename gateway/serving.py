@@ -21,6 +21,7 @@ from gateway.app import Gateway
 from gateway.inbound.console import Access, console_app, is_console
 from gateway.inbound.console.api import Changes, api_routes
 from gateway.inbound.console.assistants import Assistants
+from gateway.inbound.console.connecting import Connecting
 from gateway.inbound.console.pages import Live
 from gateway.inbound.console.pages import pages as pages_of
 from gateway.inbound.console.paths import CALLBACK, ROOT
@@ -160,6 +161,7 @@ async def over_http(gateway: Gateway, listening: socket.socket, run_key: bytes |
             said=gateway.book.ledger.said,
             opened_from=partial(opened_from, gateway.book.ledger),
             on_behalf=gateway.catalogue.personal,
+            by_token=gateway.catalogue.by_token,
         ),
         hosts=[urlsplit(url).netloc],
         pages={"/healthz": pages, "/readyz": pages, "/metrics": pages},
@@ -228,7 +230,8 @@ def _console(gateway: Gateway, reviewing: Reviewing) -> _Console:
     changes = Changes(desk, book.clock.monotonic)
     api = (*api_routes(desk, book, changes, version=ours), *assistants.routes())
     live = Live(desk)
-    shown = pages_of(desk, book, gateway.catalogue, gateway.ready, live, gateway.masks)
+    connecting = Connecting.of(access, gateway.catalogue.consented)
+    shown = pages_of(desk, book, gateway.catalogue, gateway.ready, live, gateway.masks, connecting)
     return _Console(console_app(desk, access, pages=shown, api=api), assistants, changes, live)
 
 

@@ -250,6 +250,7 @@ def _run_saying(plan: "Plan", front: "Callable[[Gateway], Awaitable[None]]", wor
     told.setFormatter(Discreet("%(name)s: %(message)s", plan.unsaid))
     logging.basicConfig(handlers=[told], level=logging.WARNING)
     logging.getLogger("counterfoil.upstream").setLevel(logging.INFO)  # what the servers say on their stderr
+    logging.getLogger("counterfoil.credentials").setLevel(logging.INFO)  # who connects an account, or disconnects it
     logging.getLogger("counterfoil.policies").setLevel(logging.INFO)  # that a changed policy is in force
 
     async def main() -> None:

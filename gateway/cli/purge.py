@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, TypeAlias
 
 import typer
@@ -46,6 +47,8 @@ def purge(
 ) -> None:
     """Erase what agents asked and servers answered, for good; what happened stays recorded, and verifies as before.
 
+    With `--principal` alone, what they let gateways do at other providers is dropped as well.
+
     Several options narrow it together. Runs of which something is open, unknown, held, owed or waiting are left as they
     are, and so are those that something was recorded in within the last hour and that are not ended.
     """
@@ -58,17 +61,23 @@ def purge(
     def free_at(now: float) -> _Free:
         return _wanted(run, until, data_class, principal, now)
 
+    whose = principal if not (run or before or data_class) else None
+
+    async def pass_over(opened: Ledger, *, dry: bool) -> tuple[Erased, int]:
+        return await _erased(opened, rule, free_at, dry=dry), await _disconnected(opened, whose, dry=dry)
+
     if not dry_run and not yes:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             fail("nobody can be asked here: look with `--dry-run`, and say `--yes`", code=2)
-        _print(with_ledger(ledger, lambda opened: _erased(opened, rule, free_at, dry=True)), dry=True)
+        _print(*with_ledger(ledger, partial(pass_over, dry=True)), dry=True)
         if not typer.confirm("Erase them for good?", default=False):
             fail("nothing was erased")
-    found = with_ledger(ledger, lambda opened: _erased(opened, rule, free_at, dry=dry_run))
+    found, connections = with_ledger(ledger, partial(pass_over, dry=dry_run))
     if as_json:
-        typer.echo(json.dumps({"erased": 0 if dry_run else found.payloads, **_told(found)}))
+        told_of = {"connections": connections, **_told(found)}
+        typer.echo(json.dumps({"erased": 0 if dry_run else found.payloads, **told_of}))
     else:
-        _print(found, dry=dry_run)
+        _print(found, connections, dry=dry_run)
     raise typer.Exit(1 if found.unread else 0)
 
 
@@ -115,12 +124,26 @@ async def _erased(ledger: Ledger, rule: str, free_at: Callable[[float], _Free], 
         citations.close()
 
 
+async def _disconnected(ledger: Ledger, whose: str | None, *, dry: bool) -> int:
+    """How many accounts of that principal at other providers are connected no more, or would not be."""
+    if whose is None:
+        return 0
+    tenant, slash, name = whose.rpartition("/")
+    holders = await ledger.consents.held(name, tenant if slash else None)
+    for holder in () if dry else holders:
+        await ledger.consents.drop(holder)
+    return len(holders)
+
+
 def _told(found: Erased) -> dict[str, object]:
     return {"payloads": found.payloads, "runs": found.runs, "left": found.left, "not_recorded": found.unread}
 
 
-def _print(found: Erased, *, dry: bool) -> None:
+def _print(found: Erased, connections: int, *, dry: bool) -> None:
     what = "would be erased" if dry else "erased"
+    if connections:
+        gone = "would be disconnected" if dry else "disconnected, of which their providers are not told"
+        console.print(Text(f"{counted(connections, 'account')} at other providers {gone}"))
     console.print(Text(f"{counted(found.payloads, 'payload')} of {counted(len(found.runs), 'run')} {what}"))
     for name, count in list(found.runs.items())[:SHOWN]:
         console.print(Text(f"  {visible(name)}  {count}"))

@@ -4,8 +4,6 @@ It is filed under the digest of what was said, either way: so chain, deduplicati
 A payload as it was is canonical JSON, which begins with no NUL.
 """
 
-from gateway.model.canonical import Digest
-
 _ENCRYPTED = b"\0E1"
 _REDACTED = b"\0R1"
 KEY_ID_BYTES = 8
@@ -36,6 +34,8 @@ def redacted_copy(stored: bytes) -> bytes | None:
     return stored[len(_REDACTED) :] if stored.startswith(_REDACTED) else None
 
 
-def bound(key_id: bytes, digest: Digest) -> bytes:
-    """What is authenticated with an encrypted payload: nobody can file it under another digest."""
-    return _ENCRYPTED + key_id + digest.encode()
+def bound(key_id: bytes, about: str) -> bytes:
+    """What is authenticated with what is encrypted: nobody can file a payload under another digest, or give a consent
+    to another holder. `about` is that digest, or names that holder in words that are no digest.
+    """
+    return _ENCRYPTED + key_id + about.encode()

@@ -9,14 +9,16 @@ from pydantic import SecretStr
 
 @dataclass(frozen=True, slots=True)
 class Behalf:
-    """For whom an upstream is called that asks on whose behalf. In memory alone: no part of it is ever written or said
-    but to the token endpoint that such an upstream's configuration names.
+    """For whom an upstream is called that asks on whose behalf. In memory alone: the token is never written, and said
+    to nobody but the token endpoint that such an upstream's configuration names.
     """
 
     tenant: str
     principal: str
     token: SecretStr | None = field(default=None, repr=False)
     """The access token that they came in with; None where only it matters whose connection is meant."""
+    by_token: bool = True
+    """Whether it was by one that they came in; else there is none of theirs to show to anybody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,4 +39,6 @@ class Party:
     whose: tuple[str, str] = field(default=("", ""), compare=False)
     """Tenant and principal: who has most connections makes room for others."""
     behalf: Behalf | None = field(default=None, compare=False)
-    """Who it is to upstreams that are called on behalf of principals; None if it came in without an access token."""
+    """Who it is to upstreams that are called on behalf of principals; None where none is, and for who is nobody in
+    particular.
+    """

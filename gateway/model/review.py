@@ -36,6 +36,10 @@ Settlement: TypeAlias = Literal["happened", "did_not_happen", "retry", "compensa
 """What a person may say of an attempt whose outcome is unknown."""
 
 
+NO_QUESTION = ""
+"""As the one question that somebody may see, the name of none: they see only what is their own, and review nothing."""
+
+
 class Refused(Exception):
     """A person's answer that cannot be taken; nothing was recorded."""
 
@@ -65,6 +69,11 @@ class Reviewer:
     def who(self) -> Who:
         """As recorded."""
         return Who(tenant=self.tenant, id=self.id, roles=tuple(sorted(self.roles)))
+
+    @property
+    def reviews(self) -> bool:
+        """Whether there may be anything that they see and that is not their own."""
+        return self.approval != NO_QUESTION
 
     def sees(self, tenant: str, approval: str | None = None) -> bool:
         """Whether something of that tenant, or about that question, is theirs to see."""

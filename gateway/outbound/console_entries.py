@@ -50,6 +50,7 @@ class OidcEntry(FilePart):
     roles_claim: _Word | None = None
     roles_map: dict[str, tuple[_Word, ...]] = Field(default={})
     allowed_tenants: tuple[_Word, ...] = ()
+    anybody_connects: bool = False
 
     def settings(self, text: Callable[[str], str]) -> OidcSettings:
         """The settings. `text` gives what stands at a key, with references replaced."""
@@ -63,6 +64,7 @@ class OidcEntry(FilePart):
             roles_claim=self.roles_claim,
             roles_map=self.roles_map,
             allowed_tenants=self.allowed_tenants,
+            anybody_connects=self.anybody_connects,
         )
 
 

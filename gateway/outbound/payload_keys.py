@@ -16,7 +16,6 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from gateway.model.at_rest import KEY_ID_BYTES, bound, encrypted, sealed_by, sealed_in
-from gateway.model.canonical import Digest
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -72,15 +71,17 @@ class Keyring:
         """Of its keys, in hex."""
         return [one.hex() for one in self._ciphers]
 
-    def sealed(self, digest: Digest, body: bytes) -> bytes:
-        """What is stored of that payload: as it is, where there is no key."""
+    def sealed(self, about: str, body: bytes) -> bytes:
+        """What is stored of the payload of that digest, or of what else is kept (`bound`): as it is, where there is no
+        key.
+        """
         if self._newest is None:
             return body
         nonce = os.urandom(NONCE_BYTES)
-        made = self._ciphers[self._newest].encrypt(nonce, body, bound(self._newest, digest))
+        made = self._ciphers[self._newest].encrypt(nonce, body, bound(self._newest, about))
         return encrypted(self._newest, nonce + made)
 
-    def opened(self, digest: Digest, stored: bytes) -> bytes | None:
+    def opened(self, about: str, stored: bytes) -> bytes | None:
         """What was sealed; None where the key is not here. What is not encrypted is given back.
 
         Raises: WrongKey.
@@ -92,7 +93,7 @@ class Keyring:
             return None
         sealed = sealed_in(stored)
         try:
-            return self._ciphers[named].decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound(named, digest))
+            return self._ciphers[named].decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound(named, about))
         except (InvalidTag, ValueError):
             raise WrongKey from None
 

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from gateway.model.account import Posting as Posting
 from gateway.model.checkpoint import Checkpoint as Checkpoint
+from gateway.model.consent import Consent as Consent
+from gateway.model.consent import Holder as Holder
 from gateway.model.party import Party as Party
 from gateway.model.policy import Way as Way
 from gateway.model.run import Tracked as Tracked
@@ -22,6 +24,8 @@ from gateway.model.tool import ToolResult as ToolResult
 from gateway.ports.callers import Caller as Caller
 from gateway.ports.callers import Listener as Listener
 from gateway.ports.callers import Withdrawal as Withdrawal
+from gateway.ports.consents import Consents as Consents
+from gateway.ports.consents import Stand as Stand
 from gateway.ports.ledger import Append as Append
 from gateway.ports.ledger import Conflict as Conflict
 from gateway.ports.ledger import DamagedRecord as DamagedRecord

@@ -9,6 +9,7 @@ from gateway.model.canonical import Digest
 from gateway.model.checkpoint import Checkpoint
 from gateway.model.record import Record
 from gateway.model.run import Tracked
+from gateway.ports.consents import Consents
 
 
 class Conflict(Exception):
@@ -117,6 +118,11 @@ class Ledger(Protocol):
     @property
     def salt(self) -> bytes:
         """Under which this ledger's payloads are cited; 32 random bytes, made with the ledger."""
+        ...
+
+    @property
+    def consents(self) -> Consents:
+        """What principals let the gateway do in their name at other providers: beside the log, and in no export."""
         ...
 
     async def append(self, step: Append) -> None:

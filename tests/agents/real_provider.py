@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ class RealProvider:
 
     port: int
     keys: Path
+    agreeing: Mapping[str, Any] | None = None
+    """What the script takes as its fourth argument."""
 
     @property
     def issuer(self) -> str:
@@ -65,6 +67,7 @@ class RealProvider:
             str(library / "node_modules" / "oidc-provider"),
             str(self.port),
             str(self.keys),
+            *([] if self.agreeing is None else [json.dumps(self.agreeing)]),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env={"PATH": os.environ["PATH"]},

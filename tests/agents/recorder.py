@@ -3,7 +3,7 @@
 import socket
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +12,8 @@ import uvicorn
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
+from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 
@@ -32,6 +34,8 @@ class Recorder:
     """The server, and what it was sent."""
 
     heard: bytearray = field(default_factory=bytearray)
+    admits: Callable[[str], bool] = lambda _shown: True
+    """Whether it serves whoever shows that in `Authorization`."""
 
     def app(self) -> Any:
         server: Server[Any] = Server("recorder", version="1", on_list_tools=list_tools, on_call_tool=call_tool)
@@ -41,6 +45,10 @@ class Recorder:
             for name, value in scope.get("headers", ()):
                 self.heard += name + b": " + value + b"\n"
             self.heard += scope.get("query_string", b"")
+            if scope["type"] == "http" and not self.admits(Headers(scope=scope).get("authorization", "")):
+                challenge = {"www-authenticate": 'Bearer error="invalid_token"'}
+                await Response(status_code=401, headers=challenge)(scope, receive, send)
+                return
 
             async def hearing() -> Any:
                 message = await receive()

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from gateway.inbound.mcp import http, mint
 from gateway.inbound.mcp.door import HEAD_KEY, Head
 from gateway.inbound.mcp.doorkeeper import Doorkeeper, Oauth
+from gateway.inbound.mcp.identity import ANONYMOUS
 from gateway.model.party import Behalf
 from gateway.model.principal import Principal
 from gateway.outbound.agent_keys import AgentKeys, new_key
@@ -352,16 +353,25 @@ async def test_from_afar_nobody_learns_what_stands_behind_a_gateway() -> None:
 # --- on whose behalf --------------------------------------------------------------------------------------------------
 
 
-async def test_an_access_token_goes_on_in_memory_only_where_an_upstream_is_called_on_behalf(
+async def test_an_access_token_goes_on_in_memory_only_where_an_upstream_is_shown_it(
     idp: Issuer, tmp_path: Path
 ) -> None:
     token, (key, known) = idp.token(), keys(tmp_path)
     told = idp.told()
     oauth = Oauth(told, AccessTokens(told, RESOURCE, now=idp.clock.now, monotonic=idp.clock.monotonic), RESOURCE)
-    for on_behalf in (True, False):
-        front = Front(keeper(oauth=oauth, keys=known, now=idp.clock.now, on_behalf=on_behalf))
+    for on_behalf, by_token in ((True, True), (True, False), (False, False)):
+        asks = {"on_behalf": on_behalf, "by_token": by_token}
+        front = Front(keeper(oauth=oauth, keys=known, now=idp.clock.now, **asks))
         for shown in (bearer(token), bearer(token) | {"counterfoil-run": run_token()}, bearer(key)):
             assert (await front.call(shown)).status == 200
-        behalf = Behalf("local", "ci", SecretStr(token)) if on_behalf else None
-        assert [one.behalf for one in front.relay.begun] == [behalf, behalf, None]
+        behalf = Behalf("local", "ci", SecretStr(token) if by_token else None) if on_behalf else None
+        by_key = Behalf("local", "ci", by_token=False) if on_behalf else None
+        assert [one.behalf for one in front.relay.begun] == [behalf, behalf, by_key]
         assert token not in "".join(f"{one!r} {one.headers!r}" for one in front.relay.begun)
+
+
+async def test_whoever_is_nobody_in_particular_is_called_for_in_nobodys_name() -> None:
+    front = Front(keeper(anonymous=True, on_behalf=True))
+    assert (await front.call({})).status == 200
+    assert (await front.call({"counterfoil-run": run_token(principal=ANONYMOUS)})).status == 200
+    assert [one.behalf for one in front.relay.begun] == [None, None]

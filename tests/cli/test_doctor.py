@@ -93,6 +93,28 @@ def test_a_server_that_does_not_come_up_is_wrong(tmp_path: Path) -> None:
     assert found["upstream time"][0] == "wrong"
 
 
+def test_a_server_that_is_called_as_who_calls_is_nothing_wrong_and_where_people_come_back_to_is_told(
+    tmp_path: Path,
+) -> None:
+    at = {name: f"https://login.example/{name}" for name in ("authorization_url", "token_url")}
+    auth = {"type": "authorization_code", "client_id": "counterfoil", **at}
+    found = seen(
+        tmp_path,
+        NAMED,
+        console={"url": "https://review.example"},
+        data={"encryption": {"key": "${COUNTERFOIL_TEST_KEY:-" + "ab" * 32 + "}"}},
+        upstreams={"mail": {"url": "https://mail.example/mcp", "auth": auth}},
+    )
+    assert found["upstream mail"][0] == "ok"
+    assert found["consent mail"] == (
+        "ok",
+        (
+            "people go to `login.example`, which must know the address to which they come back: "
+            "https://review.example/console/connections/mail/callback"
+        ),
+    )
+
+
 @pytest.mark.parametrize(
     ("mode", "which", "about"),
     [

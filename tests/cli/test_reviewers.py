@@ -116,6 +116,7 @@ async def test_wrap_lets_its_own_user_in_and_a_console_can_be_switched_off(
     [
         (("console", "--url", "http://review.example"), "`http://review.example`: `https://` and a host is wanted"),
         (("console", "--config", "no-such.yaml"), "no-such.yaml"),
+        (("console", "--approval", "ap_1", "--connections"), "`--approval` and `--connections` exclude each other"),
         (("reviewer", "token", "--id", "a", "--for", "2y"), "`2y` is no time up to 366d"),
         (("reviewer", "token", "--id", "a", "--unattended"), "`--unattended` is about `--for-assistant`"),
         (("reviewer", "token", "--id", "a", "--for", "400d"), "`400d` is no time up to 366d"),

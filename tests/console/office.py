@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from html import unescape
@@ -15,10 +15,14 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from gateway.inbound.console import Access, Keys, Links, console_app
+from gateway.inbound.console.connecting import Connecting
 from gateway.inbound.console.pages import Live, pages
 from gateway.model.plan import Note, Plan
 from gateway.model.review import Reviewer
 from gateway.model.tool import Silence
+from gateway.outbound.credentials.consented import Consented
+from gateway.outbound.credentials.vault import Vault
+from gateway.outbound.payload_keys import Keyring
 from gateway.outbound.redaction import DetectingRedactor, Rules
 from gateway.runtime.desk import Desk
 from tests import world
@@ -189,8 +193,10 @@ MASKS = DetectingRedactor(Rules(frozenset()))
 
 
 @asynccontextmanager
-async def office(url: str = "http://127.0.0.1:8321", ledger: Any = None, **fields: Any) -> AsyncIterator[Office]:
-    """The console of a gateway with nothing asked yet."""
+async def office(
+    url: str = "http://127.0.0.1:8321", ledger: Any = None, consented: Sequence[Consented] = (), **fields: Any
+) -> AsyncIterator[Office]:
+    """The console of a gateway with nothing asked yet; `consented` is what people can connect accounts to."""
     upstreams = world.ScriptedUpstreams()
     for name in TOOLS:
         upstreams.offer(world.tool(name, read=name == "read", description=f"Does {name}."))
@@ -198,7 +204,11 @@ async def office(url: str = "http://127.0.0.1:8321", ledger: Any = None, **field
         desk = Desk(it.book)
         access = Access(keys=KEYS, now=it.clock.now, once=it.ledger.once, said=it.ledger.said, url=url)
         live = Live(desk)
-        app = console_app(desk, access, pages=pages(desk, it.book, it.upstreams, ready, live, MASKS), api=())
+        for one in consented:
+            one.open(Vault(it.ledger.consents, Keyring([b"k" * 32]), it.clock, "gw"), lambda _tenant, _principal: None)
+        connecting = Connecting.of(access, consented)
+        shown = pages(desk, it.book, it.upstreams, ready, live, MASKS, connecting)
+        app = console_app(desk, access, pages=shown, api=())
         yield Office(it, desk, app, url, live)
 
 
@@ -223,12 +233,14 @@ async def fill(at: Office) -> None:
 
 
 @asynccontextmanager
-async def served(**fields: Any) -> AsyncIterator[Office]:
-    """As `office`, on a port of this machine, with a clock that goes on."""
+async def served(
+    to_connect: Callable[[str], Sequence[Consented]] = lambda _: (), **fields: Any
+) -> AsyncIterator[Office]:
+    """As `office`, on a port of this machine, with a clock that goes on; `to_connect` is told the address."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        async with office(url, **fields) as at:
+        async with office(url, consented=to_connect(url), **fields) as at:
             server = uvicorn.Server(uvicorn.Config(at.app, log_level="error", timeout_graceful_shutdown=1))
             serving = asyncio.ensure_future(server.serve(sockets=[listening]))
             ticking = asyncio.ensure_future(_tick(at.it.clock))

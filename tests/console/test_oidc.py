@@ -278,6 +278,15 @@ async def test_where_no_tenant_is_asked_for_only_who_has_a_role_comes_in(signing
         assert await it.refused() == "You have no role here: ask whoever runs this gateway for one"
 
 
+async def test_who_has_no_role_comes_in_where_anybody_connects_and_only_for_that(signing: SigningMaker) -> None:
+    async with signing(tenant_claim=None, allowed_tenants=(), anybody_connects=True) as it:
+        browser, _ = await it.signed_in()
+        assert (await browser.who() or {})["approval"] is None
+        it.openid.person["groups"] = ["other"]
+        browser, back = await it.signed_in()
+        assert (back.status_code, (await browser.who() or {})["approval"]) == (303, "")
+
+
 async def test_an_address_counts_as_a_name_once_the_provider_has_verified_it(signing: SigningMaker) -> None:
     async with signing(id_claim="email") as it:
         it.openid.person |= {"email": "anna@acme.example", "email_verified": "true"}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from gateway.outbound.credentials.consented import Consented
 from gateway.outbound.credentials.endpoint import OAuthClient
 from gateway.outbound.credentials.entries import Auth, AuthEntry
 from gateway.outbound.credentials.grants import TokenExchange
@@ -76,6 +77,7 @@ mcpServers:
   d: {url: https://d.example/mcp, auth: {type: client_credentials, token_url: https://u:p@a/t, client_id: a}}
 """
     no_way = "secrets are sent there: it must be https://, or http:// on this machine, without a password in it"
+    kinds = "`client_credentials`, `token_exchange`, `authorization_code`"
     nobody = "tokens are exchanged on behalf of whoever comes in with an access token, and nobody does here"
     assert wrong(tmp_path, text) == [
         "upstreams.a.auth: `auth` is only for a server with a `url`",
@@ -83,11 +85,82 @@ mcpServers:
         f"upstreams.b.auth: {nobody}: say `agents: {{oauth: …}}`",
         f"upstreams.b.auth.token_url: {no_way}",
         "upstreams.b.auth.scope: scopes are words with one space between them",
-        "mcpServers.c.auth: the key `client_secret` is missing",
-        "mcpServers.c.auth.type: one of `client_credentials`, `token_exchange` is wanted, not `password`",
+        f"mcpServers.c.auth.type: one of {kinds} is wanted, not `password`",
         "mcpServers.c.auth.secret: no key `secret` is known here (did you mean `client_secret`?)",
         "mcpServers.d.auth: the key `client_secret` is missing",
         f"mcpServers.d.auth.token_url: {no_way}",
+    ]
+
+
+CONSENT = """
+console: {url: "https://review.example"}
+data: {encryption: {key: "${DATA_KEY}"}}
+upstreams:
+  mail:
+    url: https://mail.example/mcp
+    auth:
+      type: authorization_code
+      authorization_url: https://login.example/authorize
+      token_url: https://login.example/token
+      revocation_url: https://login.example/revoke
+      issuer: https://login.example
+      client_id: counterfoil
+      scope: mail.read offline_access
+"""
+KEY = {"DATA_KEY": "ab" * 32}
+
+
+def test_what_people_agree_to_is_read_and_people_come_back_to_an_address_of_that_server_alone(tmp_path: Path) -> None:
+    settings = load_settings(written(tmp_path, CONSENT), KEY)
+    (spec,) = specs_of(settings)
+    assert isinstance(spec, HttpSpec)
+    assert isinstance(spec.credential, Consented)
+    flow = spec.credential.flow
+    assert (flow.redirect, flow.issuer, flow.host, flow.client.client_secret) == (
+        "https://review.example/console/connections/mail/callback",
+        "https://login.example",
+        "login.example",
+        None,
+    )
+    assert "at https://review.example/console/connections" in spec.credential.nobody
+
+
+def test_where_the_console_is_found_by_the_name_that_agents_have_that_is_enough(tmp_path: Path) -> None:
+    text = CONSENT.replace('console: {url: "https://review.example"}', 'agents: {url: "https://gate.example"}')
+    settings = load_settings(written(tmp_path, f"listen: {{host: 0.0.0.0}}\n{text}"), KEY)
+    (spec,) = specs_of(settings)
+    assert isinstance(spec, HttpSpec)
+    assert isinstance(spec.credential, Consented)
+    assert spec.credential.flow.redirect.startswith("https://gate.example/console/connections/")
+
+
+def test_each_thing_that_consent_needs_and_is_not_there_is_told(tmp_path: Path) -> None:
+    bare = CONSENT.partition("upstreams:")[2].replace("authorization_url: https://login.example/authorize", "")
+    found = wrong(tmp_path, f"console: {{enabled: false}}\nupstreams:{bare}")
+    assert [one.removeprefix("upstreams.mail.auth: ") for one in found] == [
+        "people agree in the console, and it is switched off here: `console: {enabled: false}`",
+        (
+            "people come back from the provider to one exact address: say by which name browsers reach the console, "
+            "`console: {url: …}`"
+        ),
+        "the key `authorization_url` is missing: where people agree",
+        "what people agree to is kept encrypted: say with which key, `data: {encryption: {key: …}}`",
+    ]
+    strange = CONSENT.replace("https://login.example/authorize", "http://login.example/a")
+    strange = (
+        strange.replace("${DATA_KEY}", "${S}")
+        .replace("/revoke", "/revoke")
+        .replace("https://login.example/r", "ftp:/r")
+    )
+    assert [one.partition(": ")[0] for one in wrong(tmp_path, strange)] == [
+        "data.encryption.key",
+        "upstreams.mail.auth.authorization_url",
+        "upstreams.mail.auth.revocation_url",
+    ]
+    other = CONSENT.replace("authorization_code", "client_credentials")
+    assert [one for one in wrong(tmp_path, other) if "authorization_code" in one] == [
+        f"upstreams.mail.auth.{name}: `{name}` is for `type: authorization_code`"
+        for name in ("authorization_url", "revocation_url", "issuer")
     ]
 
 
@@ -95,8 +168,11 @@ def test_the_page_on_credentials_has_every_key_and_its_examples_are_taken(tmp_pa
     page = (Path(__file__).parents[2] / "docs" / "credentials.md").read_text()
     table = page.partition("| key | |")[2].partition("\n\n")[0]
     assert set(AuthEntry.model_fields) <= set(re.findall(r"`([a-z_]+)`", table))
-    ourselves, on_behalf, watch = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    for text, names in ((ourselves, ["crm"]), (on_behalf + watch, ["crm", "crm-watch"])):
-        settings = load_settings(written(tmp_path, text), {"CRM_CLIENT_SECRET": "a", "WATCH_SECRET": "b"})
+    ourselves, on_behalf, watch, agreed = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "data.key").write_text("ab" * 32)
+    agreed = agreed.replace("/run/secrets/data.key", str(tmp_path / "data.key"))
+    told = {"CRM_CLIENT_SECRET": "a", "WATCH_SECRET": "b", "MAIL_CLIENT_SECRET": "c"}
+    for text, names in ((ourselves, ["crm"]), (on_behalf + watch, ["crm", "crm-watch"]), (agreed, ["mail"])):
+        settings = load_settings(written(tmp_path, text), told)
         assert [one.name for one in settings.upstreams] == names
         assert settings.warnings == ()

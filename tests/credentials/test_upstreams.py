@@ -12,12 +12,12 @@ from pydantic import SecretStr
 from gateway.model.party import Behalf
 from gateway.model.tool import Answer, NotSent, Silence, Tool, ToolResult
 from gateway.outbound.credentials import kept
+from gateway.outbound.credentials.grants import TokenExchange
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.outbound.upstream.http1 import Unsendable
 from gateway.outbound.upstream.negotiate import Client
 from gateway.outbound.upstream.place import Place
 from gateway.outbound.upstream.spec import HttpSpec, Patience
-from gateway.outbound.upstream.supervisor import PERSONAL
 from gateway.ports import Dispatch
 from tests.credentials.authority import Authority, Guarded, both, response
 from tests.credentials.test_tokens import until
@@ -27,6 +27,7 @@ from tests.upstream.http1_server import Peer, serving
 
 pytestmark = pytest.mark.anyio
 
+PERSONAL = TokenExchange.nobody
 SAY = Tool("say", "u", "say", {})
 
 

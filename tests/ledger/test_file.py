@@ -131,7 +131,7 @@ def directory(path: Path) -> None:
         (foreign, "`{path}` belongs to another program: give the ledger another path"),
         (foreign_with_log, "`{path}` belongs to another program: give the ledger another path"),
         (directory, "`{path}` is no file: give the ledger another path"),
-        (newer, "`{path}` has schema 6 and this version knows only 5: upgrade, or give another path"),
+        (newer, "`{path}` has schema 7 and this version knows only 6: upgrade, or give another path"),
     ],
 )
 async def test_what_is_not_ours_is_said_to_be_and_stays_as_it_was(
@@ -259,9 +259,9 @@ CHANGED = "the ledger `{path}` was changed by somebody, {what}: stop every gatew
     [
         ("DELETE FROM meta WHERE key = 'salt'", "the salt under which it cites is gone"),
         ("UPDATE meta SET value = x'' WHERE key = 'salt'", "the salt under which it cites is gone"),
-        ("PRAGMA user_version = 0", "it says schema 0 in one place and 5 in another"),
-        ("PRAGMA user_version = 2", "it says schema 2 in one place and 5 in another"),
-        ("DELETE FROM meta WHERE key = 'schema_version'", "it says schema 5 in one place and 0 in another"),
+        ("PRAGMA user_version = 0", "it says schema 0 in one place and 6 in another"),
+        ("PRAGMA user_version = 2", "it says schema 2 in one place and 6 in another"),
+        ("DELETE FROM meta WHERE key = 'schema_version'", "it says schema 6 in one place and 0 in another"),
     ],
 )
 async def test_a_ledger_that_lacks_what_it_was_made_with_says_so(path: Path, sql: str, what: str) -> None:

@@ -98,6 +98,7 @@ async def test_an_older_ledger_of_which_a_record_is_damaged_is_migrated_all_the_
     await ledger.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("DROP INDEX event_named")
+        db.execute("DROP TABLE consent")
         db.execute("PRAGMA user_version = 4")
         db.execute("UPDATE meta SET value = x'34' WHERE key = 'schema_version'")
         db.execute("UPDATE event SET body = x'7b' WHERE run = 'run_ap_0'")

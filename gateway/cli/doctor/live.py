@@ -215,21 +215,32 @@ async def recorded(plan: Plan, run: str) -> Finding:
     return wrong(about, f"nothing of the run {run} is in this ledger", "does that gateway use another one?")
 
 
+def _reached(catalogue: Catalogue) -> Iterator[Finding]:
+    """How each server is; of those that people must let us in at, where they come back to."""
+    for name, health in catalogue.health().items():
+        about = f"upstream {name}"
+        if health["state"] == "healthy":
+            yield ok(about, f"{health['tools']} tools, MCP {health['protocol_version']}")
+        elif health["personal"]:
+            yield warning(
+                about, f"not tried: {health['reason']}", "call one of its tools as somebody for whom it is called"
+            )
+        else:
+            yield wrong(about, f"cannot be used: {health['reason']}", "calls of its tools are refused until it can")
+        for trouble in health["troubles"]:
+            yield warning(about, str(trouble))
+    for consented in catalogue.consented:
+        says = f"people go to `{consented.flow.host}`, which must know the address to which they come back: "
+        yield ok(f"consent {consented.upstream}", says + consented.flow.redirect)
+
+
 async def upstreams(plan: Plan) -> AsyncIterator[Finding]:
     """Each server, started or reached as a gateway would, and its tools against their pins and the policies."""
     pinned = frozenset(name for policy in plan.policies.values() for name in policy.pins)
     catalogue = await Catalogue.open(plan.upstreams, prefix=plan.prefix, vouched=pinned)
     try:
-        for name, health in catalogue.health().items():
-            about = f"upstream {name}"
-            if health["state"] == "healthy":
-                yield ok(about, f"{health['tools']} tools, MCP {health['protocol_version']}")
-            elif health["personal"]:
-                yield warning(about, f"not tried: {health['reason']}", "call one of its tools with an access token")
-            else:
-                yield wrong(about, f"cannot be used: {health['reason']}", "calls of its tools are refused until it can")
-            for trouble in health["troubles"]:
-                yield warning(about, str(trouble))
+        for found in _reached(catalogue):
+            yield found
         tools = (await catalogue.offered())[0]
         for workflow, policy in sorted(plan.policies.items()):
             changed = [one.name for one in tools if one.name in policy.pins and not is_pinned(one, policy)]

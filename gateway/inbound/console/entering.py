@@ -22,6 +22,7 @@ from gateway.inbound.console.revoking import check
 from gateway.inbound.console.signing_in import AT_ONCE, PER_S, back, gone
 from gateway.inbound.console.visitor import visitor_of
 from gateway.inbound.mcp.revoked import Revoked
+from gateway.model.review import NO_QUESTION
 from gateway.ports import LedgerUnavailable
 
 ANOTHER = "ask for another link: `counterfoil console` on the gateway's machine prints one"
@@ -94,12 +95,13 @@ async def _offered(access: Access, ticket: str) -> Response:
         raise _used()
     by = found.reviewer
     facts = [("Tenant", "all" if by.everywhere else by.tenant), ("Roles", ", ".join(sorted(by.roles)) or "none")]
-    facts += [("For", f"one question, {by.approval}")] if by.approval is not None else []
+    facts += [("For", _meant(by.approval))] if by.approval is not None else []
     listed = "".join(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     return HTMLResponse(
         page(
             f"Continue as {by.id}",
-            f"<h1>Counterfoil: review what agents want to do</h1><dl>{listed}</dl>"
+            f"<h1>Counterfoil: {'review what agents want to do' if by.reviews else 'connect accounts of your own'}</h1>"
+            f"<dl>{listed}</dl>"
             f'<form method="post" action="{ROOT}{ENTER}">'
             f'<input type="hidden" name="ticket" value="{escape(ticket)}">'
             f"<button autofocus>Continue as {escape(by.id)}</button></form>"
@@ -113,7 +115,11 @@ async def _entered(access: Access, ticket: str) -> Response:
     if not await access.once(_name(found), found.expires_at):
         raise _used()
     asked = found.reviewer.approval
-    return let_in(access, found.reviewer, f"{ROOT}/" if asked is None else question(asked), link=found.id)
+    return let_in(access, found.reviewer, question(asked) if asked else f"{ROOT}/", link=found.id)
+
+
+def _meant(approval: str) -> str:
+    return "accounts of your own, and nothing else" if approval == NO_QUESTION else f"one question, {approval}"
 
 
 async def _left(access: Access, request: Request) -> Response:

@@ -14,7 +14,7 @@ from gateway.inbound.console.pace import Pace
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.refusals import Refusal
 from gateway.inbound.console.sessions import BrokenCookie, Sealed
-from gateway.model.review import Reviewer
+from gateway.model.review import NO_QUESTION, Reviewer
 from gateway.outbound.oidc.asking import Unreachable
 from gateway.outbound.oidc.claims import NotLetIn
 from gateway.outbound.oidc.flow import Away, Flow
@@ -56,9 +56,9 @@ async def back(access: Access, flow: Flow, pace: Pace, request: Request) -> Resp
     """The browser comes back, with what the provider says of its owner."""
     went = _went(access, request)
     person = await _person(access, flow, pace, went, request)
-    answer = let_in(
-        access, Reviewer(tenant=person.tenant, id=person.id, roles=person.roles, via="oidc"), went.to, link=None
-    )
+    only = None if person.reviews else NO_QUESTION
+    by = Reviewer(tenant=person.tenant, id=person.id, roles=person.roles, via="oidc", approval=only)
+    answer = let_in(access, by, went.to, link=None)
     answer.headers.append("set-cookie", _cookie(access).cleared())
     return answer
 

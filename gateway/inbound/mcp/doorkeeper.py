@@ -100,7 +100,7 @@ class Visitor:
     scopes: frozenset[str] | None = None
     """Of the access token; None for who came without one."""
     behalf: Behalf | None = None
-    """The same, and their access token, where an upstream is called on behalf of principals."""
+    """The same, where an upstream is called on behalf of principals; and their access token, where one is shown it."""
 
 
 ANYBODY = Visitor(ANONYMOUS)
@@ -126,8 +126,11 @@ class Doorkeeper:
         mtls: ProxySettings | None = None,
         revoked: RevokedRuns | None = None,
         on_behalf: bool = False,
+        by_token: bool = False,
     ) -> None:
-        """With `on_behalf` access tokens go on, in memory, to upstreams that are called on behalf of who shows one."""
+        """With `on_behalf` it goes on, in memory, who is somebody in particular, to upstreams that are called on behalf
+        of principals; with `by_token` the access token as well, which such an upstream is shown.
+        """
         self._run_key = run_key
         self._now = now
         self._anonymous = anonymous
@@ -136,6 +139,7 @@ class Doorkeeper:
         self._mtls = mtls
         self._revoked = revoked
         self._on_behalf = on_behalf
+        self._by_token = by_token
         self._asks = not anonymous or (keys, oauth) != (None, None)
         """Whether what stands in `Authorization` is meant for us."""
         self._challenges = Challenges(
@@ -161,9 +165,14 @@ class Doorkeeper:
             return self._without(scope, head)
         principal = together(known)
         if by_token is None or shown is None or _is_key(shown):
-            return Visitor(principal, token)
-        behalf = Behalf(principal.tenant, principal.id, SecretStr(_bearer(shown))) if self._on_behalf else None
-        return Visitor(principal, token, by_token.scopes, behalf)
+            return Visitor(principal, token, behalf=self._behalf(principal, None))
+        return Visitor(principal, token, by_token.scopes, self._behalf(principal, _bearer(shown)))
+
+    def _behalf(self, principal: Principal, shown: str | None) -> Behalf | None:
+        if not self._on_behalf or (principal.tenant, principal.id) == (ANONYMOUS.tenant, ANONYMOUS.id):
+            return None  # whoever is nobody in particular has no account anywhere, whatever they are called
+        passed = SecretStr(shown) if shown is not None and self._by_token else None
+        return Behalf(principal.tenant, principal.id, passed, by_token=shown is not None)
 
     def check_scopes(self, visitor: Visitor, message: Mapping[str, Any]) -> None:
         """The access token is good for what the message asks.

@@ -111,7 +111,7 @@ class Exchange:
     shown: Shown | None = None
     """What the gate answered, once it has."""
     behalf: Behalf | None = field(default=None, repr=False)
-    """For whom upstreams are called that ask; None for who came without an access token, or where none asks."""
+    """For whom upstreams are called that ask; None for who is nobody in particular, or where none asks."""
     withdrawal: Withdrawal = field(default_factory=Withdrawal)
     """Said by the transport for a lost connection, by the relay for a cancel."""
     found_again: Callable[[], Awaitable[Principal | None]] | None = field(default=None, repr=False)

@@ -21,8 +21,10 @@ def doorkeeper_of(
     said: Callable[[str], Awaitable[bool]],
     opened_from: Callable[[str], Awaitable[str | None]],
     on_behalf: bool = False,
+    by_token: bool = False,
 ) -> Doorkeeper:
-    """Who comes in at that address; `said` and `opened_from` as in `RevokedRuns`, `on_behalf` as in `Doorkeeper`.
+    """Who comes in at that address; `said` and `opened_from` as in `RevokedRuns`, `on_behalf` and
+    `by_token` as in `Doorkeeper`.
 
     Raises: ValueError for a file of keys that cannot be used.
     """
@@ -35,6 +37,7 @@ def doorkeeper_of(
         mtls=told.mtls,
         revoked=RevokedRuns(said, opened_from, clock.monotonic),
         on_behalf=on_behalf,
+        by_token=by_token,
     )
 
 

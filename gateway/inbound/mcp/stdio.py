@@ -24,6 +24,7 @@ from gateway.inbound.mcp.identity import local_user
 from gateway.inbound.mcp.pipes import MAX_LINE_BYTES, Sink, Source
 from gateway.model.answer import Shown
 from gateway.model.canonical import JsonObject, dump_bytes, one_line
+from gateway.model.party import Behalf
 from gateway.model.principal import Principal
 
 _LOG = logging.getLogger("counterfoil.inbound")
@@ -151,7 +152,10 @@ class _Pipe:
             raise Refused(INVALID_REQUEST, "`initialize` comes first", id_of(message))
 
     def _exchange(self, message: JsonObject) -> Exchange:
-        return Exchange(message, self._principal, "stdio", self, session=self._session)
+        exchange = Exchange(message, self._principal, "stdio", self, session=self._session)
+        # Whoever's account we run under is as sure as a credential; their consents are theirs wherever they gave them.
+        exchange.behalf = Behalf(self._principal.tenant, self._principal.id, by_token=False)
+        return exchange
 
     def _start(self, message: JsonObject) -> None:
         exchange = self._exchange(message)

@@ -8,10 +8,14 @@ from gateway.model.party import Behalf
 class NoToken(Exception):
     """There is no token now; the message says why, as a sentence without its capital, and shows no secret."""
 
-    def __init__(self, reason: str, *, refused: bool = False) -> None:
+    def __init__(self, reason: str, *, refused: bool = False, over: bool = False, code: str | None = None) -> None:
         super().__init__(reason)
         self.refused = refused
         """The provider was asked, and says no: to ask again at once helps nobody."""
+        self.over = over
+        """What was given before is not to be used any more either."""
+        self.code = code
+        """What the provider calls it, if that is a word of its standard."""
 
 
 class Credential(Protocol):
@@ -20,6 +24,16 @@ class Credential(Protocol):
     @property
     def personal(self) -> bool:
         """Whether each principal has tokens of their own, and therefore connections of their own."""
+        ...
+
+    @property
+    def nobody(self) -> str:
+        """Why there is no connection that is nobody's, where all are personal; as the rest of a sentence about it."""
+        ...
+
+    @property
+    def by_token(self) -> bool:
+        """Whether it is shown the access token of whoever calls, and so serves nobody who came in without one."""
         ...
 
     async def token(self, behalf: Behalf | None) -> str:

@@ -20,7 +20,12 @@ _ISSUED = frozenset({ACCESS_TOKEN, _JWT})
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """[RFC 6750, 2.1]."""
 
-_ERRORS = frozenset({
+_REFRESH = re.compile(r"[\x20-\x7e]+")
+"""[RFC 6749, A.17]."""
+SCOPE = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
+"""[RFC 6749, 3.3]."""
+
+ERRORS = frozenset({
     "access_denied",
     "invalid_client",
     "invalid_grant",
@@ -31,6 +36,7 @@ _ERRORS = frozenset({
     "temporarily_unavailable",
     "unauthorized_client",
     "unsupported_grant_type",
+    "unsupported_response_type",
 })  # fmt: skip
 """What is told of a refusal. All else that a provider says might hold what we sent it."""
 
@@ -44,7 +50,8 @@ class OAuthClient:
 
     token_url: str
     client_id: str
-    client_secret: SecretStr
+    client_secret: SecretStr | None
+    """None for a client that the provider knows as public."""
     scope: str | None = None
     audience: str | None = None
     resource: str | None = None
@@ -59,6 +66,12 @@ class Granted:
     token: str = field(repr=False)
     lasts_s: float | None
     """None where the provider does not say."""
+    refresh: SecretStr | None = None
+    """What another one can be had for, where the provider gives that."""
+    scope: str | None = None
+    """What it is good for, in the provider's words; None where that is what was asked for."""
+    renew_s: float | None = None
+    """When another one is to be asked for; None: as is usual for one that lasts so long."""
 
 
 async def granted(client: OAuthClient, grant: Mapping[str, str]) -> Granted:
@@ -67,13 +80,7 @@ async def granted(client: OAuthClient, grant: Mapping[str, str]) -> Granted:
     Raises: NoToken.
     """
     what_for = {"scope": client.scope, "audience": client.audience, "resource": client.resource}
-    form = {**grant, **{name: value for name, value in what_for.items() if value is not None}}
-    auth: tuple[str, str] | None = None
-    secret = client.client_secret.get_secret_value()
-    if client.client_auth == "basic":
-        auth = client.client_id, secret
-    else:
-        form |= {"client_id": client.client_id, "client_secret": secret}
+    form, auth = _introduced(client, {**grant, **{name: one for name, one in what_for.items() if one is not None}})
     try:
         status, said = await ask("POST", client.token_url, form, auth)
     except Unreachable as error:
@@ -83,10 +90,35 @@ async def granted(client: OAuthClient, grant: Mapping[str, str]) -> Granted:
     return _token_of(said, exchanged="subject_token" in grant)
 
 
+async def revoked(client: OAuthClient, url: str, token: str, kind: Literal["refresh_token", "access_token"]) -> bool:
+    """Whether the provider says that the token is good for nothing any more [RFC 7009].
+
+    Never raises for what it does.
+    """
+    form, auth = _introduced(client, {"token": token, "token_type_hint": kind})
+    try:
+        status, _ = await ask("POST", url, form, auth)
+    except Unreachable:
+        return False
+    return status == _OK
+
+
+def _introduced(client: OAuthClient, form: dict[str, str]) -> tuple[dict[str, str], tuple[str, str] | None]:
+    """The form, and the pair for a header, with which we say who we are [RFC 6749, 2.3.1, 3.2.1]."""
+    secret = None if client.client_secret is None else client.client_secret.get_secret_value()
+    if secret is None:
+        return {**form, "client_id": client.client_id}, None
+    if client.client_auth == "basic":
+        return form, (client.client_id, secret)
+    return {**form, "client_id": client.client_id, "client_secret": secret}, None
+
+
 def _refusal(status: int, said: Mapping[str, Any]) -> NoToken:
     code = said.get("error")
-    why = f"`{code}`" if isinstance(code, str) and code in _ERRORS else f"status {status}"
-    return NoToken(f"there is no access token for it: the provider refuses one ({why})", refused=status in _REFUSED)
+    known = code if isinstance(code, str) and code in ERRORS else None
+    why = f"status {status}" if known is None else f"`{known}`"
+    words = f"there is no access token for it: the provider refuses one ({why})"
+    return NoToken(words, refused=status in _REFUSED, code=known)
 
 
 def _token_of(said: Mapping[str, Any], *, exchanged: bool) -> Granted:
@@ -100,4 +132,10 @@ def _token_of(said: Mapping[str, Any], *, exchanged: bool) -> Granted:
     if isinstance(lasts, str) and lasts.isdecimal():
         lasts = int(lasts[:12])
     said_s = float(lasts) if isinstance(lasts, int | float) and not isinstance(lasts, bool) else None
-    return Granted(token, None if said_s is None else max(0.0, said_s))
+    more, scope = said.get("refresh_token"), said.get("scope")
+    return Granted(
+        token,
+        None if said_s is None else max(0.0, said_s),
+        SecretStr(more) if isinstance(more, str) and _REFRESH.fullmatch(more) and len(more) <= MAX_CHARS else None,
+        scope if isinstance(scope, str) and SCOPE.fullmatch(scope) and len(scope) <= MAX_CHARS else None,
+    )

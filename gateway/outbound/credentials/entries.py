@@ -1,46 +1,65 @@
 """`auth` of an upstream in a configuration: its shape, and what does not fit together in it."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place, parts
-from gateway.outbound.addresses import is_safe
-from gateway.outbound.credentials.endpoint import OAuthClient
+from gateway.outbound.addresses import is_local, is_safe
+from gateway.outbound.credentials.endpoint import SCOPE, OAuthClient
 from gateway.outbound.file_models import FilePart
 from gateway.outbound.yaml_files import Document, Problem
 
-EXPANDED = ("token_url", "client_id", "client_secret", "scope", "audience", "resource")
+EXPANDED = (
+    *("token_url", "client_id", "client_secret", "scope", "audience", "resource"),
+    *("authorization_url", "issuer", "revocation_url"),
+)
 """Where references are replaced."""
 
 _SECTIONS = ("upstreams", "mcpServers")
-_SCOPE = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
-"""[RFC 6749, 3.3]."""
-
 _NOBODY = (
     "tokens are exchanged on behalf of whoever comes in with an access token, and nobody does here: say `agents: "
     "{oauth: …}`"
 )
 
 
+_CONSENT_KEYS = ("authorization_url", "issuer", "revocation_url")
+_NO_CONSOLE = "people agree in the console, and it is switched off here: `console: {enabled: false}`"
+_NO_URL = (
+    "people come back from the provider to one exact address: say by which name browsers reach the console, `console: "
+    "{url: …}`"
+)
+_NO_KEY = "what people agree to is kept encrypted: say with which key, `data: {encryption: {key: …}}`"
+
+_Kind: TypeAlias = Literal["client_credentials", "token_exchange", "authorization_code"]
+
+
 @dataclass(frozen=True, slots=True)
 class Auth:
     """How tokens for an upstream are asked for."""
 
-    kind: Literal["client_credentials", "token_exchange"]
+    kind: _Kind
     client: OAuthClient
+    authorization_url: str = ""
+    """Where people agree; of an `authorization_code`."""
+    issuer: str | None = None
+    """What the provider calls itself in its answers; None: it need not."""
+    revocation_url: str | None = None
+    """Where it is told that a token is to be void; None: nowhere."""
 
 
 class AuthEntry(FilePart):
     """The section."""
 
-    type: Literal["client_credentials", "token_exchange"]
+    type: _Kind
+    authorization_url: str | None = None
     token_url: str
+    revocation_url: str | None = None
+    issuer: str | None = None
     client_id: str = Field(min_length=1)
-    client_secret: str = Field(min_length=1)
+    client_secret: str | None = Field(default=None, min_length=1)
     scope: str | None = None
     audience: str | None = None
     resource: str | None = None
@@ -51,13 +70,19 @@ class AuthEntry(FilePart):
         client = OAuthClient(
             token_url=text("token_url"),
             client_id=text("client_id"),
-            client_secret=SecretStr(text("client_secret")),
+            client_secret=None if self.client_secret is None else SecretStr(text("client_secret")),
             scope=None if self.scope is None else text("scope"),
             audience=None if self.audience is None else text("audience"),
             resource=None if self.resource is None else text("resource"),
             client_auth=self.client_auth,
         )
-        return Auth(self.type, client)
+        return Auth(
+            self.type,
+            client,
+            authorization_url="" if self.authorization_url is None else text("authorization_url"),
+            issuer=None if self.issuer is None else text("issuer"),
+            revocation_url=None if self.revocation_url is None else text("revocation_url"),
+        )
 
 
 def auth_problems(document: Document) -> Iterator[Problem]:
@@ -75,6 +100,35 @@ def auth_problems(document: Document) -> Iterator[Problem]:
                     yield document.problem((*place, "headers", name), f"`{name}` is what `auth` says", at_key=True)
             if auth.get("type") == "token_exchange" and not oauth:
                 yield document.problem((*place, "auth"), _NOBODY, at_key=True)
+            yield from _consent_problems(document, (*place, "auth"), auth)
+
+
+def _consent_problems(document: Document, place: Place, auth: Mapping[str, Any]) -> Iterator[Problem]:
+    """One for each thing that an `authorization_code` lacks; and what is for it alone."""
+    if auth.get("type") != "authorization_code":
+        if auth.get("type") in {"client_credentials", "token_exchange"} and "client_secret" not in auth:
+            yield document.problem(place, "the key `client_secret` is missing", at_key=True)
+        for name in _CONSENT_KEYS:
+            if name in auth:
+                yield document.problem((*place, name), f"`{name}` is for `type: authorization_code`", at_key=True)
+        return
+    if "authorization_url" not in auth:
+        yield document.problem(place, "the key `authorization_url` is missing: where people agree", at_key=True)
+    if _at(document, "console", "enabled") is False:
+        yield document.problem(place, _NO_CONSOLE, at_key=True)
+    host = _at(document, "listen", "host")
+    from_afar = isinstance(host, str) and not is_local(host) and _at(document, "agents", "url") is not None
+    if _at(document, "console", "url") is None and not from_afar:
+        yield document.problem(place, _NO_URL, at_key=True)
+    if _at(document, "data", "encryption", "key") is None:
+        yield document.problem(place, _NO_KEY, at_key=True)
+
+
+def _at(document: Document, *keys: str) -> Any:
+    found: Any = document.value
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
 
 
 def unfit_auth(place: Place, text: str) -> str | None:
@@ -82,9 +136,11 @@ def unfit_auth(place: Place, text: str) -> str | None:
     if len(place) < 2 or place[0] not in _SECTIONS or place[-2] != "auth":  # noqa: PLR2004 - a key of `auth`
         return None
     match place[-1]:
-        case "token_url" if not is_safe(text):
+        case "token_url" | "revocation_url" if not is_safe(text):
             return "secrets are sent there: it must be https://, or http:// on this machine, without a password in it"
-        case "scope" if not _SCOPE.fullmatch(text):
+        case "authorization_url" if not is_safe(text) or "#" in text:
+            return "people are sent there: it must be https://, or http:// on this machine, without a `#` in it"
+        case "scope" if not SCOPE.fullmatch(text):
             return "scopes are words with one space between them"
         case _:
             return None

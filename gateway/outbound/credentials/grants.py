@@ -19,7 +19,8 @@ NOBODY = "it is called on behalf of whoever comes in with an access token (`agen
 class ClientCredentials:
     """One token, as ourselves [RFC 6749, 4.4]."""
 
-    personal = False
+    personal = by_token = False
+    nobody = ""
 
     def __init__(self, client: OAuthClient, monotonic: Callable[[], float], chance: Callable[[], float]) -> None:
         """As `Kept`."""
@@ -48,7 +49,8 @@ class ClientCredentials:
 class TokenExchange:
     """A token for each access token that a principal shows us, for which it is exchanged [RFC 8693]."""
 
-    personal = True
+    personal = by_token = True
+    nobody = "it is connected to on behalf of each principal who comes in with an access token"
 
     def __init__(self, client: OAuthClient, monotonic: Callable[[], float], chance: Callable[[], float]) -> None:
         """As `Kept`."""

@@ -65,6 +65,10 @@ class Kept:
             return held
         raise self._trouble or NoToken("there is no access token for it: the one that the provider gave has ended")
 
+    def renew(self) -> None:
+        """Another one is there to be had: the next call asks for it, and goes on with this one meanwhile."""
+        self._renew_at = self._not_before = float("-inf")
+
     @property
     def is_over(self) -> bool:
         """Whether nothing is kept here that anybody could miss."""
@@ -107,11 +111,14 @@ class Kept:
         except NoToken as error:
             self._trouble = error
             self._not_before = self._monotonic() + (REFUSED_S if error.refused else DOWN_S)
+            if error.over:
+                self._token = None
             if self._held() is not None:
                 _LOG.warning("a token could not be renewed, and is used until its end: %s", error)
             return
         now, life_s = self._monotonic(), UNSAID_S if given.lasts_s is None else given.lasts_s
         self._token, self._trouble = SecretStr(given.token), None
         self._good_until = now + life_s - min(LAST_S, life_s / 10)
-        self._renew_at = now + life_s * (1 - AHEAD * (1 + self._chance() / 2))
+        ahead_s = life_s * (1 - AHEAD * (1 + self._chance() / 2))
+        self._renew_at = now + (ahead_s if given.renew_s is None else given.renew_s)
         self._not_before = now

@@ -12,6 +12,8 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+import aiosqlite
+
 from gateway.outbound.ledger import schema
 from gateway.outbound.ledger.faults import code, damaged, unavailable
 from gateway.ports import LedgerUnavailable, NotOurLedger
@@ -60,6 +62,15 @@ def connect(path: Path, busy_timeout_s: float, factory: type[sqlite3.Connection]
 
 _FULL = 2
 """`PRAGMA synchronous` [sqlite.org/pragma.html]."""
+
+
+def reader(path: Path, busy_timeout_s: float) -> aiosqlite.Connection:
+    """A connection that reads alone; nothing of it is open yet."""
+    made = aiosqlite.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=busy_timeout_s, isolation_level=None)
+    with contextlib.suppress(AttributeError):
+        # A process that forgot to close must be able to end; SQLAlchemy does the same.
+        made._thread.daemon = True  # noqa: SLF001
+    return made
 
 
 def lax(db: sqlite3.Connection) -> Sequence[str]:

@@ -14,7 +14,7 @@ from gateway.model.record import Record
 from gateway.model.run import Tracked
 from gateway.outbound.ledger.chain import intact
 from gateway.outbound.payload_keys import NO_KEYS, Keyring, WrongKey
-from gateway.ports import Append, DamagedRecord, Ledger, LockedPayload, Logged, Redactor, Stands
+from gateway.ports import Append, Consents, DamagedRecord, Ledger, LockedPayload, Logged, Redactor, Stands
 
 _NEEDED = ("policy", "source", "target", "definition")
 """What of an event cites policies and definitions of tools, which nothing may be left out of: they decide."""
@@ -35,6 +35,11 @@ class GuardedLedger:
     def salt(self) -> bytes:
         """As `Ledger.salt`."""
         return self._inner.salt
+
+    @property
+    def consents(self) -> Consents:
+        """As `Ledger.consents`: they come sealed."""
+        return self._inner.consents
 
     async def append(self, step: Append) -> None:
         """As `Ledger.append`."""

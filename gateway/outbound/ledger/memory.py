@@ -23,8 +23,9 @@ from gateway.outbound.ledger.chain import (
     intact,
     storable,
 )
+from gateway.outbound.ledger.memory_consents import MemoryConsents
 from gateway.outbound.ledger.said import FORGET, KEPT_S
-from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Stands, Tracked
+from gateway.ports import Append, Checkpoint, Consents, LedgerUnavailable, Logged, Stands, Tracked
 
 _Line: TypeAlias = tuple[str, bytes, str, str, int, int]
 """What a file would have of a record: its kind, body, link, run, place in the run and place in the log, from 0.
@@ -63,11 +64,17 @@ class MemoryLedger:
         self._said: dict[str, float] = {}
         self._unsaid: list[tuple[float, str]] = []
         """A heap of when names may be forgotten."""
+        self._consents = MemoryConsents(self._check_available)
 
     @property
     def salt(self) -> bytes:
         """As `Ledger.salt`."""
         return self._salt
+
+    @property
+    def consents(self) -> Consents:
+        """As `Ledger.consents`."""
+        return self._consents
 
     async def append(self, step: Append) -> None:
         """As `Ledger.append`."""

@@ -85,6 +85,20 @@ MIGRATIONS: Sequence[Migration] = (
         "DROP INDEX event_rare",
         f"CREATE INDEX event_rare ON event (kind, position) WHERE {RARE_SQL}",
     ),
+    (
+        # `grant` is a word of SQL.
+        """CREATE TABLE consent (
+            tenant TEXT NOT NULL,
+            principal TEXT NOT NULL,
+            upstream TEXT NOT NULL,
+            name TEXT NOT NULL,
+            version INTEGER NOT NULL,
+            sealed BLOB NOT NULL,
+            owner TEXT NOT NULL,
+            lease_until REAL NOT NULL,
+            PRIMARY KEY (principal, tenant, upstream)
+        ) STRICT, WITHOUT ROWID""",
+    ),
 )
 
 VERSION = len(MIGRATIONS)

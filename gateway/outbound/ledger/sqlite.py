@@ -35,13 +35,14 @@ from gateway.outbound.ledger.chain import (
     intact,
     storable,
 )
+from gateway.outbound.ledger.consents import SqliteConsents
 from gateway.outbound.ledger.erasing import erase, forget
 from gateway.outbound.ledger.faults import damaged, unavailable
 from gateway.outbound.ledger.listed import in_slices
 from gateway.outbound.ledger.schema import LAYOUT, strange
 from gateway.outbound.ledger.sqlite_asked import COLUMNS, found, levels_of, marks, named_as, tracked_in
 from gateway.outbound.ledger.writer import Opened, Writer
-from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Occupied, Stands, Tracked
+from gateway.ports import Append, Checkpoint, Consents, LedgerUnavailable, Logged, Occupied, Stands, Tracked
 
 _HEAD = "SELECT seq, link FROM event WHERE run = ? ORDER BY seq DESC LIMIT 1"
 _ADD_EVENT = "INSERT INTO event (run, seq, kind, link, body) VALUES (?, ?, ?, ?, ?)"
@@ -108,7 +109,7 @@ async def open_sqlite(
         writer = Writer(partial(_connect, Path(path), busy_timeout_s, factory), busy_timeout_s)
         undo.push_async_callback(writer.close)
         opened = await writer.opened()
-        reader = _reader(opened.path, busy_timeout_s)
+        reader = file.reader(opened.path, busy_timeout_s)
         undo.push_async_callback(reader.close)
         await _attach(opened.path, reader)
         undo.pop_all()
@@ -125,11 +126,17 @@ class SqliteLedger:
         self._writer = writer
         self._reader = reader
         self._closed = False
+        self._consents = SqliteConsents(writer, self._rows)
 
     @property
     def salt(self) -> bytes:
         """As `Ledger.salt`."""
         return self._salt
+
+    @property
+    def consents(self) -> Consents:
+        """As `Ledger.consents`."""
+        return self._consents
 
     @property
     def commits(self) -> int:
@@ -299,14 +306,6 @@ def _connect(path: Path, busy_timeout_s: float, factory: type[sqlite3.Connection
     except BaseException:
         db.close()
         raise
-
-
-def _reader(path: Path, busy_timeout_s: float) -> aiosqlite.Connection:
-    reader = aiosqlite.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=busy_timeout_s, isolation_level=None)
-    with contextlib.suppress(AttributeError):
-        # A process that forgot to close must be able to end; SQLAlchemy does the same.
-        reader._thread.daemon = True  # noqa: SLF001
-    return reader
 
 
 async def _attach(path: Path, reader: aiosqlite.Connection) -> None:

@@ -20,7 +20,8 @@ class Unreachable(Exception):
 async def ask(
     method: str, url: str, form: Mapping[str, str] | None = None, auth: tuple[str, str] | None = None
 ) -> tuple[int, Mapping[str, Any]]:
-    """Status and JSON object of the answer; an empty one where it is other JSON. `auth` is a client's id and secret.
+    """Status and JSON object of the answer; an empty one where it is other JSON, or says nothing [RFC 7009, 2.2].
+    `auth` is a client's id and secret.
 
     Raises: Unreachable.
     """
@@ -39,7 +40,7 @@ async def ask(
                 received += piece
                 if len(received) > MAX_BODY:
                     raise Unreachable("the provider's answer is too long")
-            said = parse(bytes(received))
+            said = parse(bytes(received)) if received else {}
             return answer.status_code, said if isinstance(said, Mapping) else {}
     except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError):
         raise Unreachable("the provider cannot be reached") from None

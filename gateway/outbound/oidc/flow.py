@@ -48,7 +48,6 @@ class Flow:
         Raises: Unreachable.
         """
         told, endpoints = self.provider.told, await self.provider.endpoints()
-        challenge = hashlib.sha256(away.verifier.encode()).digest()
         asked = {
             "response_type": "code",
             "client_id": told.client_id,
@@ -56,7 +55,7 @@ class Flow:
             "scope": " ".join(dict.fromkeys(("openid", *told.scopes))),
             "state": away.state,
             "nonce": away.nonce,
-            "code_challenge": base64.urlsafe_b64encode(challenge).rstrip(b"=").decode(),
+            "code_challenge": challenge(away.verifier),
             "code_challenge_method": "S256",
         }
         join = "&" if "?" in endpoints.authorization else "?"
@@ -92,3 +91,8 @@ class Flow:
         if not code or len(code) > MAX_CODE_CHARS:
             raise NotLetIn("the provider gave no code")
         return code
+
+
+def challenge(verifier: str) -> str:
+    """What the provider is told of the verifier before it gives a code, by `S256` [RFC 7636, 4.2]."""
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()

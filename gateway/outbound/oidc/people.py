@@ -27,6 +27,8 @@ class OidcSettings:
     """Their role -> ours. Empty: they are called the same; else others are none of ours."""
     allowed_tenants: tuple[str, ...] = ()
     """Empty: all that the provider names."""
+    anybody_connects: bool = False
+    """Whether who has no role comes in all the same, to connect accounts of their own and for nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Person:
     id: str
     tenant: str
     roles: frozenset[str]
+    reviews: bool = True
+    """Whether they see more than what is their own."""
 
 
 def person_of(claims: Mapping[str, Any], told: OidcSettings) -> Person:
@@ -48,6 +52,7 @@ def person_of(claims: Mapping[str, Any], told: OidcSettings) -> Person:
     if told.allowed_tenants and tenant not in told.allowed_tenants:
         raise NotLetIn("people of your organisation do not review here")
     roles = roles_of(claims, told.roles_claim, told.roles_map)
-    if not roles and not told.allowed_tenants:
+    reviews = bool(roles or told.allowed_tenants)
+    if not reviews and not told.anybody_connects:
         raise NotLetIn("you have no role here: ask whoever runs this gateway for one")
-    return Person(name, tenant, roles)
+    return Person(name, tenant, roles, reviews)

@@ -13,11 +13,13 @@ import anyio
 from gateway.model.offer import Kind, Listed, Route
 from gateway.model.party import Party
 from gateway.model.tool import Answer, NotSent, ProtocolError, Tool
+from gateway.outbound.credentials.consented import Consented
 from gateway.outbound.upstream import rounds
 from gateway.outbound.upstream.hearing import Hearing
 from gateway.outbound.upstream.link import Hooks, Link
 from gateway.outbound.upstream.negotiate import Client
 from gateway.outbound.upstream.offering import Interned, Offering, Troubles
+from gateway.outbound.upstream.routes import to_prompt, to_resource, to_subject
 from gateway.outbound.upstream.sight import UNSEEN, Sight
 from gateway.outbound.upstream.spec import DEFAULT_PATIENCE, HttpSpec, Patience, Spec, check
 from gateway.outbound.upstream.supervisor import Upstream
@@ -100,9 +102,9 @@ class Catalogue:
 
     async def _close(self) -> None:
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
-        for upstream in self._upstreams.values():
-            if isinstance(upstream.spec, HttpSpec) and upstream.spec.credential is not None:
-                await upstream.spec.credential.close()
+        specs = (upstream.spec for upstream in self._upstreams.values())
+        shown = (spec.credential for spec in specs if isinstance(spec, HttpSpec))
+        await asyncio.gather(*(one.close() for one in shown if one is not None))
 
     # --- the engine's port ------------------------------------------------------------------------------------------
 
@@ -166,6 +168,15 @@ class Catalogue:
             upstream.leave(party)
         self._offerings.pop(party, None)
 
+    def end(self, upstream: str, tenant: str, principal: str) -> None:
+        """Nothing more goes to that upstream over what that principal had: their next call has it made anew.
+
+        Who listens in their name is told to read the lists again.
+        """
+        self._upstreams[upstream].end(tenant, principal)
+        self._version += 1
+        self._hearing.shown_to(tenant, principal, "tools")
+
     def capabilities(self, party: Party) -> Mapping[str, Any]:
         """Server capabilities of all upstreams together, as they are now."""
         return self._now(party).capabilities
@@ -211,11 +222,11 @@ class Catalogue:
         plain = {key: value for key, value in params.items() if key != "_meta"}
         match method:
             case "prompts/get":
-                return _to_prompt(offering, plain)
+                return to_prompt(offering, plain)
             case "resources/read":
-                return _to_resource(offering, plain, plain.get("uri"))
+                return to_resource(offering, plain, plain.get("uri"))
             case "completion/complete":
-                return _to_subject(offering, plain)
+                return to_subject(offering, plain)
             case _ if len(self._upstreams) == 1:
                 return Route(tuple(self._upstreams), plain)
             case _:
@@ -292,6 +303,18 @@ class Catalogue:
         """Whether any upstream is called on behalf of principals."""
         return any(upstream.personal for upstream in self._upstreams.values())
 
+    @property
+    def by_token(self) -> bool:
+        """Whether any of them is shown the access tokens of who calls."""
+        return any(upstream.by_token for upstream in self._upstreams.values())
+
+    @property
+    def consented(self) -> Sequence[Consented]:
+        """What principals agreed to, for each upstream that is called by that."""
+        specs = (upstream.spec for upstream in self._upstreams.values())
+        credentials = (spec.credential for spec in specs if isinstance(spec, HttpSpec))
+        return [one for one in credentials if isinstance(one, Consented)]
+
     def health(self) -> Mapping[str, Mapping[str, Any]]:
         """How each upstream is, for people and for probes."""
         offering = self._now(None)
@@ -365,31 +388,3 @@ class Catalogue:
             return None
         own = name.removeprefix(f"{owner}__") if self._prefix else name
         return Tool(name, owner, own, {}, healthy=False, trouble=link.health.reason)
-
-
-def _to_prompt(offering: Offering, params: dict[str, Any]) -> Route | None:
-    known = offering.prompts.by_name.get(str(params.get("name")))
-    if known is None:
-        return None
-    return Route((known.upstream,), {**params, "name": known.own_name}, known.own_name)
-
-
-def _to_resource(offering: Offering, params: dict[str, Any], address: Any) -> Route | None:
-    if not isinstance(address, str):
-        return None
-    owners = offering.owners_of(address)
-    return Route(owners, params, address) if owners else None
-
-
-def _to_subject(offering: Offering, params: dict[str, Any]) -> Route | None:
-    """Completion is about a prompt or a resource template, and belongs to whoever owns that."""
-    subject = params.get("ref")
-    if not isinstance(subject, Mapping):
-        return None
-    if subject.get("type") == "ref/prompt":
-        known = offering.prompts.by_name.get(str(subject.get("name")))
-        renamed = known and {**params, "ref": {**subject, "name": known.own_name}}
-        return Route((known.upstream,), renamed) if known and renamed else None
-    template = str(subject.get("uri"))
-    owner = offering.templates.owners.get(template)
-    return Route((owner,) if owner is not None else offering.owners_of(template), params)

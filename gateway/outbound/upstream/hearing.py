@@ -72,6 +72,13 @@ class Hearing:
         for listener in list(self._listeners):
             listener.changed(kind)
 
+    def shown_to(self, tenant: str, principal: str, kind: Kind) -> None:
+        """As `shown_anew`, to that principal alone."""
+        for listener in list(self._listeners):
+            behalf = listener.party.behalf
+            if behalf is not None and (behalf.tenant, behalf.principal) == (tenant, principal):
+                listener.changed(kind)
+
     def told(self, link: Link, method: str, params: Mapping[str, Any]) -> None:
         """A notification that belongs to no call."""
         for listener, subscribed in list(self._listeners.items()):

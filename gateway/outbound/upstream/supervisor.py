@@ -24,7 +24,11 @@ too, and would crowd out the one that is at work.
 
 _SWEEP_S = 30.0
 
-PERSONAL = "it is connected to on behalf of each principal who comes in with an access token"
+GENTLY_S = 60.0
+"""How long calls that are under way may take over a connection that nothing more is sent over: what was sent stays
+sent, and its answer is wanted."""
+
+_GENTLY_LOOK_S = 0.1
 
 
 class Upstream:
@@ -49,7 +53,10 @@ class Upstream:
         """Whether it was asked for the older era and speaks only the newer."""
         self.personal = isinstance(spec, HttpSpec) and spec.personal
         """Whether nobody is connected to it but a principal, each over connections of their own."""
-        refusal = PERSONAL if self.personal else None
+        credential = spec.credential if isinstance(spec, HttpSpec) else None
+        self.by_token = credential is not None and credential.by_token
+        """Whether it is only for who came in by an access token."""
+        refusal = credential.nobody if self.personal and credential is not None else None
         self.house = Link(spec, client, patience, hooks, waits=sole, refusal=refusal)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
 
@@ -92,7 +99,7 @@ class Upstream:
         if party is None:
             return self.house
         if self.personal:
-            return self.house if party.behalf is None else self._own_of(party)
+            return self._own_of(party) if self._serves(party) else self.house
         if agreement is None:
             return None
         if self._sole and not agreement.modern:
@@ -103,6 +110,9 @@ class Upstream:
         if link is not None:
             self._touch(link)
         return link
+
+    def _serves(self, party: Party) -> bool:
+        return party.behalf is not None and (party.behalf.by_token or not self.by_token)
 
     def _own_of(self, party: Party) -> Link | None:
         """The party's own link. One that is down is none to whoever shows another access token: that may be why."""
@@ -164,6 +174,14 @@ class Upstream:
         for key in [key for key in self._links if key[0] == party_key]:
             self._end(key)
 
+    def end(self, tenant: str, principal: str) -> None:
+        """Nothing more goes over links of that principal: they are closed; those on which calls are under way, when
+        these have ended.
+        """
+        for key, link in list(self._links.items()):
+            if link.behalf is not None and (link.behalf.tenant, link.behalf.principal) == (tenant, principal):
+                self._end(key, gently=True)
+
     async def close(self) -> None:
         """All its links have ended, at once, within 3 s."""
         self._closed = True
@@ -210,17 +228,20 @@ class Upstream:
     def _touch(self, link: Link) -> None:
         self._used[link] = asyncio.get_running_loop().time()
 
-    def _end(self, key: tuple[str, bytes]) -> None:
+    def _end(self, key: tuple[str, bytes], *, gently: bool = False) -> None:
         link = self._links.pop(key)
         self._used.pop(link, None)
-        self._retire(link)
+        self._retire(link, gently=gently)
 
-    def _retire(self, link: Link) -> None:
-        task = asyncio.get_running_loop().create_task(self._close(link))
+    def _retire(self, link: Link, *, gently: bool = False) -> None:
+        task = asyncio.get_running_loop().create_task(self._close(link, GENTLY_S if gently else 0.0))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _close(self, link: Link) -> None:
+    async def _close(self, link: Link, within_s: float = 0.0) -> None:
+        until = asyncio.get_running_loop().time() + within_s
+        while not (link.idle or self._closed) and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110 - as sweeps
+            await asyncio.sleep(_GENTLY_LOOK_S)
         await link.close()
         self._gone += link.counts
 

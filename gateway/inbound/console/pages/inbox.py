@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from gateway.inbound.console.pages.site import Site, linked
+from gateway.inbound.console.paths import CONNECTIONS, ROOT
 from gateway.inbound.console.shown.layers import Piece
 from gateway.inbound.console.shown.tree import marked
 from gateway.inbound.console.visitor import reviewer_of
@@ -117,6 +118,8 @@ class Listed:
 async def inbox(site: Site, request: Request) -> Response:
     """The page."""
     query, by = request.query_params, reviewer_of(request)
+    if not by.reviews:
+        return RedirectResponse(f"{ROOT}{CONNECTIONS}", 303)
     wanted = Wanted(query.get("text", "").strip(), query.get("tool", "").strip(), query.get("risk", ""))
     listed = await _listed(site, by, query, wanted)
     orders = _orders((await site.upstreams.offered())[0])

@@ -10,11 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.inbound.console.pages.long_values import whole
-from gateway.inbound.console.pages.site import Missing, Site, Wrong, linked, time_of
+from gateway.inbound.console.pages.site import Missing, Site, Wrong, inside, linked, time_of
 from gateway.inbound.console.pages.steps import steps_of
 from gateway.inbound.console.shown.diffs import Difference, difference
 from gateway.inbound.console.shown.letters import shown
-from gateway.inbound.console.visitor import reviewer_of
 from gateway.inbound.told.drawing import as_svg, drawing
 from gateway.model.canonical import Digest
 from gateway.model.outcome import TERMINAL
@@ -29,20 +28,12 @@ RUNS = 50
 FOUND = 100
 
 
-def _inside(request: Request) -> Reviewer:
-    """Whoever came by a link for one question sees that one alone."""
-    by = reviewer_of(request)
-    if by.approval is not None:
-        raise Missing("your link is for one question; ask for another link to see more")
-    return by
-
-
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
 async def runs(site: Site, request: Request) -> Response:
     """A list of runs, newest first."""
-    query, by = request.query_params, _inside(request)
+    query, by = request.query_params, inside(request)
     wanted = listing.Wanted(
         workflow=query.get("workflow", "").strip(),
         principal=query.get("principal", "").strip(),
@@ -72,7 +63,7 @@ async def run(site: Site, request: Request) -> Response:
 
 async def _seen(site: Site, request: Request) -> str:
     """The run's name. A run of others costs what one costs that there is not: the time tells nobody which it is."""
-    by, name = _inside(request), request.path_params["run"]
+    by, name = inside(request), request.path_params["run"]
     if not await seen_by(site.book, name, by):
         raise Missing(f"no run `{name[:128]}` is here for you to see")
     return str(name)
@@ -104,7 +95,7 @@ async def _cited(site: Site, run: str, step: int) -> Digest | None:
 
 async def search(site: Site, request: Request) -> Response:
     """Records that somebody looks for."""
-    query, by = request.query_params, _inside(request)
+    query, by = request.query_params, inside(request)
     sought = searching.Sought(
         run=query.get("run", "").strip(),
         attempt=query.get("attempt", "").strip(),
@@ -141,7 +132,7 @@ def _told(record: Record) -> str:
 
 async def registry(site: Site, request: Request) -> Response:
     """Tools as a policy sees them, and what is not as it was pinned."""
-    by = _inside(request)
+    by = inside(request)
     known, usual = await _workflows(site, by), site.book.policies.current().policy.workflow
     workflow = request.query_params.get("workflow", "") or (usual if usual in known else next(iter(known), usual))
     if workflow not in known:
@@ -162,7 +153,7 @@ async def _workflows(site: Site, by: Reviewer) -> Sequence[str]:
 
 async def policies(site: Site, request: Request) -> Response:
     """The policies in force, and older texts that runs began under; of the reviewer's tenant, unless they see all."""
-    by = _inside(request)
+    by = inside(request)
     old, looked, used = await texts.older(site.book, by)
     current = [one for one in await texts.in_force(site.book) if by.everywhere or one.digest in used]
     return await site.page(request, "policies.html", current=current, older=old, looked=looked)
@@ -181,7 +172,7 @@ async def diagram(site: Site, request: Request) -> Response:
 
 
 async def _policy(site: Site, request: Request) -> texts.Text:
-    by, digest = _inside(request), request.path_params["digest"]
+    by, digest = inside(request), request.path_params["digest"]
     used = by.everywhere or digest in (await texts.older(site.book, by))[2]
     found = await texts.text_of(site.book, digest) if used else None
     if found is None:
@@ -194,7 +185,7 @@ async def _policy(site: Site, request: Request) -> texts.Text:
 
 async def accounts(site: Site, request: Request) -> Response:
     """What is taken of the budgets that runs share."""
-    by, query = _inside(request), request.query_params
+    by, query = inside(request), request.query_params
     found = await levels.levels(site.book, by, after=(query.get("account", ""), query.get("unit", "")))
     known = await _workflows(site, by)
     budgets = [(one.workflow, one.policy.budgets) for one in await texts.in_force(site.book) if one.workflow in known]
@@ -204,7 +195,7 @@ async def accounts(site: Site, request: Request) -> Response:
 
 async def health(site: Site, request: Request) -> Response:
     """How this gateway is: what `/readyz` tells, for those who see all tenants."""
-    if not _inside(request).everywhere:
+    if not inside(request).everywhere:
         raise Missing("how the gateway is, only reviewers of all tenants see")
     able, said = site.ready()
     checkpoint = await site.book.ledger.checkpoints(limit=1)

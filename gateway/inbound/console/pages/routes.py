@@ -7,12 +7,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.inbound.console.pages import answering, looking, switching
+from gateway.inbound.console.connecting import Connecting
+from gateway.inbound.console.pages import answering, connections, looking, switching
 from gateway.inbound.console.pages.inbox import inbox
 from gateway.inbound.console.pages.live import Live
 from gateway.inbound.console.pages.packets import packet, value
 from gateway.inbound.console.pages.site import Site, warm
 from gateway.inbound.console.pages.statics import static
+from gateway.inbound.console.paths import CONNECTIONS
 from gateway.ports import Redactor, Upstreams
 from gateway.runtime.book import Book
 from gateway.runtime.desk import Desk
@@ -38,6 +40,8 @@ _LOOKS: Sequence[tuple[str, Page]] = (
     ("/accounts", looking.accounts),
     ("/switches", switching.switches),
     ("/health", looking.health),
+    (CONNECTIONS, connections.connections),
+    (f"{CONNECTIONS}/{{upstream}}/callback", connections.back),
 )
 _ANSWERS: Sequence[tuple[str, Page]] = (
     ("/approvals/{name}", answering.decide),
@@ -47,6 +51,8 @@ _ANSWERS: Sequence[tuple[str, Page]] = (
     ("/runs/{name}/stop", answering.stop),
     ("/switches", switching.throw),
     ("/switches/{number:int}/lift", switching.lift),
+    (f"{CONNECTIONS}/{{upstream}}/connect", connections.connect),
+    (f"{CONNECTIONS}/{{upstream}}/disconnect", connections.disconnect),
 )
 
 
@@ -57,10 +63,11 @@ def pages(
     ready: Callable[[], tuple[bool, Mapping[str, Any]]],
     live: Live,
     masks: Redactor,
+    connecting: Connecting | None = None,
 ) -> Sequence[BaseRoute]:
     """All pages, for `console_app`; `ready` as `/readyz` tells it. Whoever stops the server closes `live` first."""
     warm()
-    site = Site(desk, book, upstreams, ready, masks)
+    site = Site(desk, book, upstreams, ready, masks, connecting)
     return [
         *(_route(site, path, page, "GET") for path, page in _LOOKS),
         *(_route(site, path, page, "POST") for path, page in _ANSWERS),

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from gateway.inbound.console.connecting import Connecting
 from gateway.inbound.console.pages.statics import VERSION
 from gateway.inbound.console.paths import ROOT
 from gateway.inbound.console.shown.layers import Piece
@@ -21,6 +22,7 @@ from gateway.inbound.console.shown.letters import shown
 from gateway.inbound.console.visitor import csrf_of, reviewer_of
 from gateway.inbound.told.words import ago, amount, counted, cut, lasting, seconds
 from gateway.model.record import utc
+from gateway.model.review import Reviewer
 from gateway.ports import LedgerUnavailable, Redactor, Upstreams
 from gateway.runtime.book import Book
 from gateway.runtime.desk import Desk
@@ -50,6 +52,8 @@ class Site:
     """As `/readyz` tells it."""
     masks: Redactor
     """What secrets are shown as, unless somebody asks to see them."""
+    connecting: Connecting | None = None
+    """How people connect accounts of theirs; None where no server is called with those."""
 
     def masked(self, request: Request, value: Any) -> Any:
         """What agents wrote, with its secrets masked; as it is for whoever asked for that (`?secrets=shown`).
@@ -73,6 +77,7 @@ class Site:
             "now": self.now,
             "path": request.url.path.removeprefix(ROOT) or "/",
             "query": request.query_params,
+            "connects": self.connecting is not None,
         }
         body = await asyncio.to_thread(_filled, template, {**common, **values})
         return HTMLResponse(body, status)
@@ -95,6 +100,19 @@ class Site:
                 return await self.page(request, "trouble.html", 503, title="The ledger cannot be asked now", says=says)
 
         return answer
+
+
+def inside(request: Request) -> Reviewer:
+    """Who asks, if they see more than one question, or than what is their own.
+
+    Raises: Missing.
+    """
+    by = reviewer_of(request)
+    if not by.reviews:
+        raise Missing("you came in to connect accounts of your own; ask whoever runs this gateway to see more")
+    if by.approval is not None:
+        raise Missing("your link is for one question; ask for another link to see more")
+    return by
 
 
 def warm() -> None:

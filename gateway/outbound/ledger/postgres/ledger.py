@@ -20,6 +20,7 @@ from gateway.outbound.ledger.chain import ROOM, decoded, entries, intact, storab
 from gateway.outbound.ledger.listed import in_slices
 from gateway.outbound.ledger.postgres.address import Address, parse
 from gateway.outbound.ledger.postgres.connections import Connection, Line, Patience, connect, open_pool
+from gateway.outbound.ledger.postgres.consents import PostgresConsents
 from gateway.outbound.ledger.postgres.faults import WORLD, lost, unavailable
 from gateway.outbound.ledger.postgres.group import Appending, GroupCommit
 from gateway.outbound.ledger.postgres.making import prepared
@@ -27,7 +28,7 @@ from gateway.outbound.ledger.postgres.schema import RARE, strange
 from gateway.outbound.ledger.postgres.statements import Statements, statements
 from gateway.outbound.ledger.postgres.writer import Writer
 from gateway.outbound.ledger.said import FORGET, KEPT_S
-from gateway.ports import Append, Checkpoint, LedgerUnavailable, Logged, Stands, Tracked
+from gateway.ports import Append, Checkpoint, Consents, LedgerUnavailable, Logged, Stands, Tracked
 
 _RETRY_S = 0.05
 """Before a read that lost its connection is made again on another one."""
@@ -73,11 +74,17 @@ class PostgresLedger:
         self._pool = pool
         self._sql = sql
         self._closed = False
+        self._consents = PostgresConsents(sql, writer, self._rows, self._change)
 
     @property
     def salt(self) -> bytes:
         """As `Ledger.salt`."""
         return self._salt
+
+    @property
+    def consents(self) -> Consents:
+        """As `Ledger.consents`."""
+        return self._consents
 
     @property
     def commits(self) -> int:

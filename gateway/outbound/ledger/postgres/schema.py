@@ -211,6 +211,19 @@ MIGRATIONS: Sequence[Migration] = (
         "DROP INDEX {s}.event_rare",
         f"CREATE INDEX event_rare ON {{s}}.event (kind, place) WHERE {RARE_SQL}",
     ),
+    (
+        """CREATE TABLE {s}.consent (
+            version bigint NOT NULL,
+            lease_until double precision NOT NULL,
+            tenant text COLLATE "C" NOT NULL,
+            principal text COLLATE "C" NOT NULL,
+            upstream text COLLATE "C" NOT NULL,
+            name text COLLATE "C" NOT NULL,
+            owner text COLLATE "C" NOT NULL,
+            sealed bytea NOT NULL,
+            PRIMARY KEY (principal, tenant, upstream)
+        )""",
+    ),
 )
 
 VERSION = len(MIGRATIONS)
@@ -235,7 +248,7 @@ UNION ALL SELECT 'rule', rulename::text, '' FROM pg_rewrite JOIN pg_class c ON c
 """
 """What stands in the schema: its kind, name, and what makes it itself."""
 
-_TABLES = ("ledger", "event", "payload", "attempt", "accounts", "checkpoint", "touched", "erased", "said")
+_TABLES = ("ledger", "event", "payload", "attempt", "accounts", "checkpoint", "touched", "erased", "said", "consent")
 _KEYS = (*(f"{name}_pkey" for name in _TABLES if name != "ledger"), "event_run_seq_key", "attempt_hold")
 _INDEXES = ("event_rare", "event_named", "attempt_state", "attempt_owner", "accounts_end", "said_end")
 
