@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.model.tool import InputRequired, ProtocolError, ToolResult
+from gateway.model.tool import InputRequired, ProtocolError, TaskStarted, ToolResult
 from gateway.outbound.upstream.vetting import vetted, vetted_rounds
 
 
@@ -139,6 +139,17 @@ def test_a_round_with_one_bad_question_ends_its_call() -> None:
     ended = vetted_rounds("bank", InputRequired({"inputRequests": {"a": good, "b": bad}}), secrets=False)
     assert isinstance(ended, ProtocolError)
     assert ended.error["code"] == -32602
+
+
+def test_questions_and_addresses_of_a_task_are_looked_at_as_well() -> None:
+    bad = {"inputRequests": {"a": {"method": "elicitation/create", "params": form("password")}}}
+    for answer in (ToolResult(bad), TaskStarted(bad)):
+        assert isinstance(vetted_rounds("bank", answer, secrets=False, task=True), ProtocolError)
+    assert vetted_rounds("bank", ToolResult(bad), secrets=False) == ToolResult(bad)  # of a tool that says so
+    visit = {"code": -32042, "message": "visit", "data": {"elicitations": [{"url": "javascript:x"}]}}
+    told = vetted_rounds("bank", ToolResult({"status": "failed", "error": visit}), secrets=False, task=True)
+    assert isinstance(told, ToolResult)
+    assert told.result["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize("result", [{}, {"inputRequests": [1]}, {"inputRequests": {"a": 1, "b": {"method": 1}}}])

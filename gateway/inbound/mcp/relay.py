@@ -340,7 +340,7 @@ class Relay:
             raise Fault(INVALID_PARAMS, "`uri` must be a string")
         answer = await change(listener, uri)
         if isinstance(answer, ToolResult):
-            return dict(answer.result)
+            return results.own(answer.result)
         raise results.failed(answer)
 
 

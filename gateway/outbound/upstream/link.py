@@ -229,7 +229,8 @@ class Link:
             meta = {**meta, TOKEN: call.id}
         params = agreement.params(ask.params, meta, call.caller)
         call.ask = ask.sent(params, agreement.version, {**ask.headers, **told} if told else ask.headers)
-        return self._vet_rounds(await self._calls.carried(call, self._connection.carry))
+        answer = await self._calls.carried(call, self._connection.carry)
+        return self._vet_rounds(answer, task=ask.method.startswith("tasks/"))
 
     async def _own(self, method: str, params: Mapping[str, Any]) -> Answer:
         """What the gateway itself wants to know, also while the link is coming up."""

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.model.hidden import MORE, hidden, unhidden
-from gateway.model.tool import Answer, InputRequired, ProtocolError
+from gateway.model.tool import Answer, InputRequired, ProtocolError, TaskStarted, ToolResult
 from gateway.outbound.upstream.secret_words import MAX_READ, asks_for_a_secret
 from gateway.outbound.upstream.wire import INVALID_PARAMS
 
@@ -45,13 +45,31 @@ def vetted(upstream: str | None, params: Mapping[str, Any], *, secrets: bool) ->
     return params if told == message else {**params, "message": told}
 
 
-def vetted_rounds(upstream: str | None, answer: Answer, *, secrets: bool) -> Answer:
-    """As `vetted`, for the questions of a round; where one is not passed on, the call has ended with an error."""
-    if isinstance(answer, ProtocolError) and answer.error.get("code") == VISIT:
-        return _vetted_visits(upstream, answer)
-    asked = answer.result.get("inputRequests") if isinstance(answer, InputRequired) else None
-    if not isinstance(answer, InputRequired) or not isinstance(asked, Mapping):
-        return answer
+def vetted_rounds(upstream: str | None, answer: Answer, *, secrets: bool, task: bool = False) -> Answer:
+    """As `vetted`, for the questions of a round; where one is not passed on, the call has ended with an error.
+
+    `task`: it answers what a client asks of a task, whose questions and whose error stand in a result.
+    """
+    match answer:
+        case ProtocolError(error):
+            return _vetted_visits(upstream, answer) if error.get("code") == VISIT else answer
+        case ToolResult(result) if task:
+            failed = result.get("error")
+            if isinstance(failed, Mapping) and failed.get("code") == VISIT:
+                seen = _vetted_visits(upstream, ProtocolError(failed))
+                result = {**result, "error": dict(seen.error)}
+        case InputRequired(result) | TaskStarted(result):
+            pass
+        case _:
+            return answer
+    passed = _vetted_requests(upstream, result, secrets=secrets)
+    return refusal(passed) if isinstance(passed, str) else type(answer)(passed)
+
+
+def _vetted_requests(upstream: str | None, result: Mapping[str, Any], *, secrets: bool) -> Mapping[str, Any] | str:
+    asked = result.get("inputRequests")
+    if not isinstance(asked, Mapping):
+        return result
     passed = dict(asked)
     for key, request in asked.items():
         if not isinstance(request, Mapping) or request.get("method") != ELICIT:
@@ -59,13 +77,13 @@ def vetted_rounds(upstream: str | None, answer: Answer, *, secrets: bool) -> Ans
         params = request.get("params")
         fit = vetted(upstream, params, secrets=secrets) if isinstance(params, Mapping) else {}
         if isinstance(fit, str):
-            return refusal(fit)
+            return fit
         if params is not None:
             passed[key] = {**request, "params": fit}
-    return InputRequired({**answer.result, "inputRequests": passed})
+    return {**result, "inputRequests": passed}
 
 
-def _vetted_visits(upstream: str | None, answer: ProtocolError) -> Answer:
+def _vetted_visits(upstream: str | None, answer: ProtocolError) -> ProtocolError:
     """The error that says which addresses to visit before the call is made again [MCP 2025-11-25]."""
     data = answer.error.get("data")
     listed = data.get("elicitations") if isinstance(data, Mapping) else None
