@@ -112,7 +112,7 @@ async def test_what_was_erased_is_told_as_erased() -> None:
         shown = await it.call("read")
         attempt = (await it.book.state_of("run_1")).attempts[shown.attempt or ""]
         assert attempt.result is not None
-        await it.ledger.erase([attempt.result], it.clock.now())
+        await it.ledger.erase([attempt.result], it.clock.now(), await it.ledger.closed())
         with pytest.raises(Unreadable, match="erased"):
             await read(it, f"gateway://artifact/{shown.attempt}")
 
