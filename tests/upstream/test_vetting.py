@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.model.tool import InputRequired, ProtocolError, TaskStarted, ToolResult
-from gateway.outbound.upstream.vetting import vetted, vetted_rounds
+from gateway.outbound.upstream.vetting import passed, vetted, vetted_rounds
 
 
 def form(name: str = "answer", message: str = "Which one?", **field: Any) -> dict[str, Any]:
@@ -132,10 +132,10 @@ def test_a_round_with_one_bad_question_ends_its_call() -> None:
     bad = {"method": "elicitation/create", "params": form("password")}
     roots = {"method": "roots/list"}
     asked = InputRequired({"inputRequests": {"a": good, "b": roots}, "requestState": "s"})
-    passed = vetted_rounds("bank", asked, secrets=False)
-    assert isinstance(passed, InputRequired)
+    told = vetted_rounds("bank", asked, secrets=False)
+    assert isinstance(told, InputRequired)
     named = {"method": "elicitation/create", "params": {**form(), "message": "[bank] Which one?"}}
-    assert passed.result == {"inputRequests": {"a": named, "b": roots}, "requestState": "s"}
+    assert told.result == {"inputRequests": {"a": named, "b": roots}, "requestState": "s"}
     ended = vetted_rounds("bank", InputRequired({"inputRequests": {"a": good, "b": bad}}), secrets=False)
     assert isinstance(ended, ProtocolError)
     assert ended.error["code"] == -32602
@@ -150,6 +150,20 @@ def test_questions_and_addresses_of_a_task_are_looked_at_as_well() -> None:
     told = vetted_rounds("bank", ToolResult({"status": "failed", "error": visit}), secrets=False, task=True)
     assert isinstance(told, ToolResult)
     assert told.result["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("context", ["thisServer", "allServers"])
+def test_no_server_of_several_gets_what_a_client_knows_of_the_others(context: str) -> None:
+    asked = {"messages": [], "maxTokens": 1, "includeContext": context}
+    without = {**asked, "includeContext": "none"}
+    sample = "sampling/createMessage"
+    assert passed("bank", sample, asked, secrets=False) == without
+    assert passed(None, sample, asked, secrets=False) == asked
+    assert passed("bank", "roots/list", asked, secrets=False) == asked
+    told = vetted_rounds(
+        "bank", InputRequired({"inputRequests": {"a": {"method": sample, "params": asked}}}), secrets=False
+    )
+    assert told == InputRequired({"inputRequests": {"a": {"method": sample, "params": without}}})
 
 
 @pytest.mark.parametrize("result", [{}, {"inputRequests": [1]}, {"inputRequests": {"a": 1, "b": {"method": 1}}}])

@@ -18,10 +18,21 @@ MAX_FIELDS = 200
 """Of one form; more than anybody fills in."""
 _TOO_LONG = f"it says more than {MAX_READ} characters"
 ELICIT = "elicitation/create"
+SAMPLE = "sampling/createMessage"
 VISIT = -32042
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
+
+
+def passed(upstream: str | None, method: str, params: Mapping[str, Any], *, secrets: bool) -> Mapping[str, Any] | str:
+    """The params of a question of any method, as `vetted`."""
+    if method == ELICIT:
+        return vetted(upstream, params, secrets=secrets)
+    if method == SAMPLE and upstream is not None and params.get("includeContext", "none") != "none":
+        # To the client all servers are one, ours: what it knows of "this server" it may have of another.
+        return {**params, "includeContext": "none"}
+    return params
 
 
 def vetted(upstream: str | None, params: Mapping[str, Any], *, secrets: bool) -> Mapping[str, Any] | str:
@@ -62,25 +73,26 @@ def vetted_rounds(upstream: str | None, answer: Answer, *, secrets: bool, task: 
             pass
         case _:
             return answer
-    passed = _vetted_requests(upstream, result, secrets=secrets)
-    return refusal(passed) if isinstance(passed, str) else type(answer)(passed)
+    told = _vetted_requests(upstream, result, secrets=secrets)
+    return refusal(told) if isinstance(told, str) else type(answer)(told)
 
 
 def _vetted_requests(upstream: str | None, result: Mapping[str, Any], *, secrets: bool) -> Mapping[str, Any] | str:
     asked = result.get("inputRequests")
     if not isinstance(asked, Mapping):
         return result
-    passed = dict(asked)
+    told = dict(asked)
     for key, request in asked.items():
-        if not isinstance(request, Mapping) or request.get("method") != ELICIT:
+        method = request.get("method") if isinstance(request, Mapping) else None
+        if method not in {ELICIT, SAMPLE}:
             continue
         params = request.get("params")
-        fit = vetted(upstream, params, secrets=secrets) if isinstance(params, Mapping) else {}
+        fit = passed(upstream, method, params, secrets=secrets) if isinstance(params, Mapping) else {}
         if isinstance(fit, str):
             return fit
         if params is not None:
-            passed[key] = {**request, "params": fit}
-    return {**result, "inputRequests": passed}
+            told[key] = {**request, "params": fit}
+    return {**result, "inputRequests": told}
 
 
 def _vetted_visits(upstream: str | None, answer: ProtocolError) -> ProtocolError:
@@ -89,13 +101,13 @@ def _vetted_visits(upstream: str | None, answer: ProtocolError) -> ProtocolError
     listed = data.get("elicitations") if isinstance(data, Mapping) else None
     if not isinstance(data, Mapping) or not isinstance(listed, list):
         return answer
-    passed: list[Any] = []
+    told: list[Any] = []
     for one in listed:
         fit = vetted(upstream, {"url": None, **one}, secrets=False) if isinstance(one, Mapping) else "it is no address"
         if isinstance(fit, str):
             return refusal(fit)
-        passed.append(fit)
-    return ProtocolError({**answer.error, "data": {**data, "elicitations": passed}})
+        told.append(fit)
+    return ProtocolError({**answer.error, "data": {**data, "elicitations": told}})
 
 
 def refusal(why: str) -> ProtocolError:
