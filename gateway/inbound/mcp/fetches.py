@@ -6,6 +6,7 @@ from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import ROUND_PARAMS, Asking
 from gateway.inbound.mcp.callers import LegacyCaller, ModernCaller, UnaskedCaller
 from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Fault
+from gateway.inbound.mcp.methods import is_of_protocol
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.proposals import relayed
 from gateway.inbound.mcp.rounds import Rounds
@@ -61,6 +62,8 @@ class Fetches:
             raise Fault(INVALID_REQUEST, barred)
 
     def _route(self, asking: Asking) -> Route:
+        if asking.method not in _SPECIFIED and is_of_protocol(asking.method):
+            raise Fault(METHOD_NOT_FOUND, "Method not found", data=asking.method)
         route = self._offers.route(asking.method, asking.params, asking.party)
         if route is not None:
             return route
