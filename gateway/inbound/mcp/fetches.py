@@ -4,8 +4,9 @@ from typing import Any
 
 from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import ROUND_PARAMS, Asking
+from gateway.inbound.mcp.barred import check_allowed
 from gateway.inbound.mcp.callers import LegacyCaller, ModernCaller, UnaskedCaller
-from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Fault
+from gateway.inbound.mcp.faults import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from gateway.inbound.mcp.methods import is_of_protocol
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.proposals import relayed
@@ -13,7 +14,6 @@ from gateway.inbound.mcp.rounds import Rounds
 from gateway.inbound.mcp.seals import Seals
 from gateway.model.offer import Route
 from gateway.model.tool import Answer, InputRequired, TaskStarted, ToolResult
-from gateway.ports import LedgerUnavailable
 
 ROUNDS = frozenset({"prompts/get", "resources/read"})
 """That may ask for input [MCP 2026-07-28]; beside `tools/call`, which the gate answers."""
@@ -39,7 +39,7 @@ class Fetches:
     async def fetch(self, asking: Asking) -> dict[str, Any]:
         """The owner's answer."""
         route = self._route(asking)
-        await self._check_allowed(asking, route)
+        await check_allowed(self._gate, asking.exchange.principal, route.upstreams)
         if asking.modern and asking.method in ROUNDS:
             fetched = await self._in_rounds(asking, route)
             if isinstance(fetched, dict):
@@ -48,18 +48,6 @@ class Fetches:
             caller = UnaskedCaller(asking) if asking.modern else LegacyCaller(asking)
             fetched = await self._ask(asking, route, caller)
         return self._told(asking, *fetched)
-
-    async def _check_allowed(self, asking: Asking, route: Route) -> None:
-        """No person has stopped it. Where nobody can say, it is not passed on.
-
-        Raises: Fault.
-        """
-        try:
-            barred = await self._gate.barred(asking.exchange.principal, route.upstreams)
-        except LedgerUnavailable as error:
-            raise Fault(INTERNAL_ERROR, f"whether this is stopped cannot be told: {error}") from None
-        if barred is not None:
-            raise Fault(INVALID_REQUEST, barred)
 
     def _route(self, asking: Asking) -> Route:
         if asking.method not in _SPECIFIED and is_of_protocol(asking.method):

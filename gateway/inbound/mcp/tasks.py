@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import TASKS, Asking
+from gateway.inbound.mcp.barred import check_allowed
 from gateway.inbound.mcp.callers import UnaskedCaller
 from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, Fault
 from gateway.inbound.mcp.holds import waits_for
@@ -117,7 +118,10 @@ class Tasks:
     async def update(self, asking: Asking) -> dict[str, Any]:
         """The client's input is passed on; our own tasks ask for none."""
         _, kind, state = self._named(asking)
-        return await self._relay(asking, state) if kind == "theirs" else {}
+        if kind != "theirs":
+            return {}
+        await check_allowed(self._gate, asking.exchange.principal, (state["upstream"],))
+        return await self._relay(asking, state)
 
     async def cancel(self, asking: Asking) -> dict[str, Any]:
         """The wish is passed on."""
