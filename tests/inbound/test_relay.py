@@ -267,6 +267,9 @@ async def test_what_a_person_has_stopped_is_not_relayed_either(era: str) -> None
     it.gate.stopped = "`boss` has stopped everything (switch 1): a fire"
     answer = await ask(it, era, "resources/read", {"uri": "file:///x"})
     assert answer["error"] == {"code": -32600, "message": it.gate.stopped}
+    if era == "legacy":
+        watched = await ask(it, era, "resources/subscribe", {"uri": "file:///x"})
+        assert watched["error"] == {"code": -32600, "message": it.gate.stopped}
     assert it.offers.asked == []
 
 

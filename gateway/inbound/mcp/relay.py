@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import TASKS, Asking, asking_of
+from gateway.inbound.mcp.barred import check_allowed
 from gateway.inbound.mcp.callers import LEVELS
 from gateway.inbound.mcp.calls import Calls
 from gateway.inbound.mcp.envelope import params_of
@@ -333,6 +334,8 @@ class Relay:
             self._streams.discard(stream)
 
     async def _subscribe(self, asking: Asking) -> dict[str, Any]:
+        route = self._offers.route("resources/read", asking.params, asking.party)
+        await check_allowed(self._gate, asking.exchange.principal, route.upstreams if route is not None else ())
         return await self._about(asking, self._offers.subscribe)
 
     async def _unsubscribe(self, asking: Asking) -> dict[str, Any]:
