@@ -223,7 +223,7 @@ def _verdict(case: Case, step: Refuse | Replay | Wait | Ask, checks: tuple[Findi
         common["observed"]["resumes"] = {"attempt": resumes.attempt, "round": resumes.round, "said": resumes.said}
     match step:
         case Replay():
-            return Replayed(**common, attempt=step.attempt)
+            return Replayed(**common, attempt=step.attempt, data_class=_newly_seen(case, step.attempt))
         case Wait():
             return Held(
                 **common,
@@ -248,6 +248,11 @@ def _verdict(case: Case, step: Refuse | Replay | Wait | Ask, checks: tuple[Findi
             return people.question(case, step, common)
         case _:
             assert_never(step)
+
+
+def _newly_seen(case: Case, attempt: str) -> str | None:
+    """The class of what an attempt of another run answered, which this run now gets."""
+    return None if case.registered is None or attempt in case.run.attempts else case.registered.rule.data_class
 
 
 ENDING = frozenset({"tool", "phase", "authority"})

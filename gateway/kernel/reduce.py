@@ -113,9 +113,12 @@ def _apply(run: Run, record: Record, event: Event) -> Run:  # noqa: C901, PLR091
             return _opened(run, record, event)
         case Denied():
             return _denied(_reported(run, event), record, event)
-        case Replayed() | Held():
+        case Replayed():
             run = _reported(run, event)
-            return owing.judged(run, event) if isinstance(event, Held) and event.compensates is not None else run
+            return run if event.data_class is None else run._replace(data=run.data | {event.data_class})
+        case Held():
+            run = _reported(run, event)
+            return owing.judged(run, event) if event.compensates is not None else run
         case AttemptUnsent():
             return asking.unused(_gave_back(run, record, event), event.attempt)
         case AttemptRefuted():

@@ -111,7 +111,17 @@ class Refusal(_Part):
 
 
 RECORD_KEY = "counterfoil/record"
-"""Our one key in a relayed result's `_meta`."""
+"""Our one key in a relayed result's `_meta`, and in a relayed error's `data`. What a server writes there is not
+ours, and is taken out [hardening T37].
+"""
+
+
+def unforged(error: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A server's JSON-RPC error, without what stands under our key."""
+    data = error.get("data")
+    if not isinstance(data, Mapping) or RECORD_KEY not in data:
+        return error
+    return {**error, "data": {key: value for key, value in data.items() if key != RECORD_KEY}}
 
 
 @dataclass(frozen=True, slots=True)

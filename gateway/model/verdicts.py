@@ -54,6 +54,8 @@ class Replayed(_Verdict):
 
     kind: Literal["proposal.replayed"] = "proposal.replayed"
     attempt: str
+    data_class: str | None = added(None)
+    """Of what the attempt answered, by the registry, where it is another run's: this run has seen it from now on."""
 
 
 class Held(_Verdict):

@@ -1,7 +1,7 @@
 """Which records cite which payloads, on disk: a ledger may cite more than fits into memory."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from itertools import groupby
 
 from gateway.model.citation import Citation, Cited
@@ -11,6 +11,11 @@ SELECT cited.digest, cited.run, cited.seq, cited.at, cited.attempt, class.name,
     run.tenant, run.principal, run.stopped, run.last_at
 FROM cited JOIN run ON run.run = cited.run LEFT JOIN class ON class.attempt = cited.attempt
 WHERE cited.digest NOT IN (SELECT digest FROM needed) ORDER BY cited.digest
+"""
+_GONE = """
+SELECT gone.run, gone.seq, gone.digest
+FROM gone JOIN (SELECT digest, min(run) AS run FROM gone GROUP BY digest) AS first ON first.digest = gone.digest
+ORDER BY first.run, gone.digest, gone.run, gone.seq
 """
 
 
@@ -60,9 +65,9 @@ class CitationsOnDisk:
                 found = [(one.run, one.seq, one.digest) for one in cited]
                 self._db.executemany("INSERT INTO gone VALUES (?, ?, ?)", found)
 
-    def gone(self) -> Iterator[tuple[str, int, str]]:
+    def gone(self) -> Generator[tuple[str, int, str]]:
         """As `Citations.gone`."""
-        yield from self._db.execute("SELECT run, seq, digest FROM gone ORDER BY run, seq, digest")
+        yield from self._db.execute(_GONE)
 
     def close(self) -> None:
         """As `Citations.close`; the file is gone."""

@@ -258,10 +258,11 @@ class Ledger(Protocol):
         """
         ...
 
-    async def erase(self, digests: Collection[Digest], at: float) -> int:
+    async def erase(self, digests: Collection[Digest], at: float, seen: int) -> int:
         """How many payloads were erased: their digests are remembered with the time, their bytes are gone.
 
-        One that is stored anew afterwards is no longer an erased one.
+        `seen` is the place up to which the log was read before it was decided: what a record beyond it cites stays, and
+        none comes meanwhile. One that is stored anew afterwards is no longer an erased one.
         """
         ...
 

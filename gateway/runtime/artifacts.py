@@ -11,9 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.kernel.registry import bounds, rule_of, told_by
+from gateway.kernel.rules import Rules
+from gateway.model.answer import Shown
 from gateway.model.artifact import Artifact, Piece, Unreadable
 from gateway.model.canonical import canonical
 from gateway.model.principal import Principal
+from gateway.model.run import Attempt, Run
 from gateway.ports import NoSuchRun
 from gateway.runtime.book import Book
 from gateway.runtime.clipping import back, is_base64
@@ -29,6 +32,10 @@ class Artifacts:
     def __init__(self, book: Book, showing: Showing) -> None:
         self._book = book
         self._showing = showing
+        self._last: tuple[str, int, Shown] | None = None
+        """The attempt that was read last, the version of its run then, and its answer: else all of it would be parsed
+        for each range.
+        """
 
     @property
     def offered(self) -> bool:
@@ -53,7 +60,7 @@ class Artifacts:
         if rule.data_class is not None and run.id != run_id:
             # What a run has seen decides what it may do; what it reads here it would have seen unnoticed.
             raise NoSuchRun("no such artifact is known")
-        shown = await self._showing.whole(run, rules, attempt, replayed=True)
+        shown = await self._whole(run, rules, attempt)
         if shown.refusal is not None:
             raise Unreadable(shown.refusal.reason)
         most = min(told_by(rule, rules.policy).max_bytes or READ_BYTES, READ_BYTES)
@@ -61,6 +68,17 @@ class Artifacts:
         label = {name: said[name] for name in ("trust", "hidden") if name in said}
         piece = _piece(asked, shown.result if shown.result is not None else shown.error, most)
         return replace(piece, label=label)
+
+    async def _whole(self, run: Run, rules: Rules, attempt: Attempt) -> Shown:
+        last, cited = self._last, attempt.result
+        if last is not None and last[:2] == (attempt.id, run.version) and cited is not None:
+            if not await self._book.ledger.erased([cited]):
+                return last[2]
+            self._last = None
+        shown = await self._showing.whole(run, rules, attempt, replayed=True)
+        if shown.refusal is None:
+            self._last = (attempt.id, run.version, shown)
+        return shown
 
 
 def _piece(asked: Artifact, answer: Any, most: int) -> Piece:

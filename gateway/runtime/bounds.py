@@ -28,11 +28,11 @@ def bounded(payload: Mapping[str, Any], most: int, whole: Artifact, cited: Diges
     of = size(payload)
     if of <= most:
         return None
-    blocks, clipper = payload.get("content"), Clipper(whole, cited)
-    content = blocks if isinstance(blocks, list) else []
-    lengths = [size(content)] + ([size(payload["structuredContent"])] if "structuredContent" in payload else [])
-    room = max(most - (of - sum(lengths)), 2 * LEAST)
-    told, said = dict(payload), None
+    clipper, said = Clipper(whole, cited), None
+    told = _known(payload, clipper)
+    content = told.get("content", [])
+    lengths = [size(content)] + ([size(told["structuredContent"])] if "structuredContent" in told else [])
+    room = max(most - (size(told) - sum(lengths)), 2 * LEAST)
     if len(lengths) > 1:
         said = _structured(told, clipper, shared(lengths, room), fits)
         room = max(room - size(told.get("structuredContent")), 2 * LEAST)
@@ -41,8 +41,8 @@ def bounded(payload: Mapping[str, Any], most: int, whole: Artifact, cited: Diges
         told["content"] = [*shorter, *clipper.links]
     if not clipper.left_out and said is None:
         return None
-    if said == "left_out" and not clipper.links:
-        told["content"] = [*told.get("content", ()), *_instead(whole, cited)]
+    if not clipper.links and (said == "left_out" or (said is None and clipper.left_out)):
+        told["content"] = [*told.get("content", ()), *_instead(whole, cited, "structuredContent" if said else "")]
     return told, {"bounded": _label(told, of, whole, cited, clipper, said)}
 
 
@@ -51,7 +51,10 @@ def bounded_error(error: Mapping[str, Any], most: int, whole: Artifact, cited: D
     of = size(error)
     if of <= most:
         return None
-    clipper, told = Clipper(whole, cited), dict(error)
+    clipper = Clipper(whole, cited)
+    told = {name: value for name, value in error.items() if name in _ERRORS or size({name: value}) <= LEAST}
+    for name in error.keys() - told.keys():
+        clipper.member(name)
     if isinstance(message := error.get("message"), str) and size(message) > most // 2:
         told["message"] = clipper.text(message, most // 2, "message")
     data = error.get("data")
@@ -72,7 +75,7 @@ def referred(
     clipper = Clipper(earlier, cited)
     said = f"this result is, byte for byte, the one that you have of step {step} (`{tool}`, attempt {earlier.attempt})"
     mark = f"[counterfoil: {said}: {of} bytes, recorded as {cited}; read it again at {earlier}]"
-    told = dict(payload)
+    told = _known(payload, Clipper(earlier, cited))
     told["content"] = [{"type": "text", "text": mark}, link(earlier, "the same result", of)]
     structured = None
     if "structuredContent" in told and fits is None:
@@ -85,6 +88,21 @@ def referred(
     if structured is not None:
         label["structured"] = structured
     return (told, {"repeats": label}) if length < of else None
+
+
+_RESULTS = frozenset({"content", "structuredContent", "_meta"})
+_ERRORS = frozenset({"code", "message", "data"})
+
+
+def _known(payload: Mapping[str, Any], clipper: Clipper) -> dict[str, Any]:
+    """The result without what is long and no part of a result: a server could put all of its words there."""
+    told = dict(payload)
+    for name, value in payload.items():
+        no_blocks = name == "content" and not isinstance(value, list)
+        if no_blocks or (name not in _RESULTS and size({name: value}) > LEAST):
+            del told[name]
+            clipper.member(name)
+    return told
 
 
 def _structured(told: dict[str, Any], clipper: Clipper, room: int, fits: Fits) -> str | None:
@@ -104,11 +122,12 @@ def _structured(told: dict[str, Any], clipper: Clipper, room: int, fits: Fits) -
     return "left_out"
 
 
-def _instead(whole: Artifact, cited: Digest) -> list[dict[str, Any]]:
-    """In the place of `structuredContent` where it is all that was left out."""
-    part = whole.part("structuredContent")
-    said = f"`structuredContent` is left out here. It is recorded as part of {cited}; read it at {part}"
-    return [{"type": "text", "text": f"[counterfoil: {said}]"}, link(part, "structuredContent")]
+def _instead(whole: Artifact, cited: Digest, name: str) -> list[dict[str, Any]]:
+    """In the place of a member where it is all that was left out, or of members that are no parts of a result."""
+    part = whole.part(name) if name else whole
+    what = f"`{name}` is" if name else "parts that no result has are"
+    said = f"{what} left out here. It is recorded as part of {cited}; read it at {part}"
+    return [{"type": "text", "text": f"[counterfoil: {said}]"}, link(part, name or "the whole result")]
 
 
 def _label(

@@ -15,6 +15,8 @@ LINK = 400
 """Bytes that a link to what was left out takes, or somewhat less."""
 MARKED = 700
 """Bytes that a cut block takes at least: what says so, and its link."""
+_MIME = 128
+"""Characters of a media type that is passed on [RFC 6838, 4.2: at most 127 for each of its halves]."""
 _SMALLEST = 32
 """Bytes that are kept of a cut text at least."""
 
@@ -71,6 +73,12 @@ class Clipper:
         mark = f"[counterfoil: {said}; read on at {part.following(start)}]"
         return f"{head}{'' if head.endswith(chr(10)) or not head else chr(10)}{mark}\n{tail}"
 
+    # --- what no client asked for -------------------------------------------------------------------------------------
+
+    def member(self, name: str) -> None:
+        """That member of the answer is left out."""
+        self.left_out.append({"at": self._whole.part(name).pointer if len(name) <= _MIME else ""})
+
     # --- `content` ----------------------------------------------------------------------------------------------------
 
     def content(self, blocks: Sequence[Any], room: int) -> list[Any]:
@@ -96,10 +104,15 @@ class Clipper:
     def _block(self, block: Any, place: int, most: int) -> Any:
         inner = block.get("resource") if isinstance(block, dict) else None
         if isinstance(block, dict) and block.get("type") == "text" and isinstance(text := block.get("text"), str):
-            cut = self.text(text, most - size({**block, "text": ""}), "content", place, "text")
+            bare = size({**block, "text": ""})
+            if bare > max(most // 2, LEAST):
+                return self._replaced(block, place)  # it is not its text that makes it long
+            cut = self.text(text, most - bare, "content", place, "text")
             return block if cut is text else self._linked({**block, "text": cut}, len(text.encode()), place, "text")
         if isinstance(inner, dict) and isinstance(text := inner.get("text"), str):
             bare = size({**block, "resource": {**inner, "text": ""}})
+            if bare > max(most // 2, LEAST):
+                return self._replaced(block, place)
             cut = self.text(text, most - bare, "content", place, "resource", "text")
             shorter = {**block, "resource": {**inner, "text": cut}}
             return block if cut is text else self._linked(shorter, len(text.encode()), place, "resource", "text")
@@ -114,13 +127,14 @@ class Clipper:
             kind, at = str(told.get("type")), (*at, "data")
         elif isinstance(inner := told.get("resource"), dict) and isinstance(inner.get("blob"), str):
             kind, at, mime = "resource", (*at, "resource", "blob"), inner.get("mimeType")
+        mime = mime if isinstance(mime, str) and len(mime) <= _MIME else None
         of, part = size(block), self._whole.part(*at)
         if of <= MARKED:
             return block
-        what = f"{kind[:32]}, {mime[:64]}" if isinstance(mime, str) else kind[:32]
+        what = kind[:32] if mime is None else f"{kind[:32]}, {mime[:64]}"
         said = f"a block ({what}) of {of} bytes is left out here. It is recorded as part of {self._cited}"
         self.left_out.append({"at": part.pointer})
-        self.links.append(link(part, what, mime=mime if isinstance(mime, str) else "application/json"))
+        self.links.append(link(part, what, mime="application/json" if mime is None else mime))
         return {"type": "text", "text": f"[counterfoil: {said}; read it at {part}]"}
 
     def _between(self, first: int, last: int, of: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from gateway.kernel.case import Gather, Observed
 from gateway.kernel.decide import decide
 from gateway.kernel.owing import nothing_new
 from gateway.kernel.recover import resending
+from gateway.kernel.registry import rule_of
 from gateway.kernel.rules import Rules, held_by
 from gateway.model.alike import alike_digest
 from gateway.model.answer import Refusal, Shown
@@ -209,6 +210,21 @@ class Engine:
             return await self._where_it_stands(run_of(attempt_id), attempt_id)
         except LedgerUnavailable as error:
             return self._unknown(attempt_id, str(error))
+
+    async def check_told(self, attempt_id: str, principal: Principal, run_id: str | None) -> None:
+        """What came of the attempt may be told in that run: what is of a class of data in the run that called it alone,
+        for no other remembers that it has seen such data. An equal call is answered, and remembered, in any run.
+
+        Raises: NoSuchRun, as `outcome` does or because it may not; LedgerUnavailable, PolicyMissing, CorruptLedger.
+        """
+        attempt = await self._owned(attempt_id, principal)
+        run = await self._book.fresh_state_of(run_of(attempt_id))
+        rules = await self._policies.of(run.policy)
+        if run.id != run_id and rule_of(attempt.intent.tool, rules.policy).data_class is not None:
+            raise NoSuchRun(
+                f"what came of `{attempt_id[:128]}` is told in the run that called it alone, for policy says of what "
+                "class it is; make the same call in this run"
+            )
 
     async def _owned(self, attempt_id: str, principal: Principal) -> Attempt:
         run = await self._book.fresh_state_of(run_of(attempt_id))

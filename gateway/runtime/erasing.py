@@ -5,7 +5,8 @@ of tools, and what belongs to anything that is open, unknown, held, owed or wait
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby, islice
@@ -65,8 +66,8 @@ class Citations(Protocol):
         """What every citation of it lets go may be erased."""
         ...
 
-    def gone(self) -> Iterator[tuple[str, int, str]]:
-        """What may be erased, with each run and record that cites it: run by run, in order."""
+    def gone(self) -> Generator[tuple[str, int, str]]:
+        """What may be erased, with each run and record that cites it: payload by payload, those of one run together."""
         ...
 
     def close(self) -> None:
@@ -112,6 +113,8 @@ class Eraser:
         self._at = 0
         self._fresh: set[str] = set()
         """What was cited since it was decided what may go."""
+        self._awake: set[str] = set()
+        """Runs in which something was recorded since then."""
         self._settled = False
 
     async def run(self, *, dry: bool) -> Erased:
@@ -124,23 +127,24 @@ class Eraser:
         listed = await self._book.ledger.tracked()
         self._citations.settle(_Free(self._wanted, listed, found))
         self._settled = True
-        rows = self._citations.gone()
-        while step := list(islice(rows, AT_ONCE)):
-            await self._step(step, found, dry=dry)
-            await self._pause()
+        with closing(self._citations.gone()) as gone:
+            payloads = groupby(gone, key=lambda row: row[2])
+            while step := [row for _, rows in islice(payloads, AT_ONCE) for row in rows]:
+                await self._step(sorted(step), found, dry=dry)
+                await self._pause()
         return found
 
     # --- what is cited ----------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        """The log from where it was read last, as far as it goes now."""
-        end = await self._book.ledger.closed() if not self._settled else None
-        while batch := await self._book.ledger.log(self._at, limit=RECORDS):
+        """The log from where it was read last, as far as it goes now, and no further than nothing can be missing."""
+        end = await self._book.ledger.closed()
+        while self._at < end and (batch := await self._book.ledger.log(self._at, limit=RECORDS)):
             for one in batch:
+                if one.place > end:
+                    return
                 self._take(one)
-            self._at = batch[-1].place
-            if end is not None and self._at >= end:
-                break
+                self._at = one.place
             await self._pause()
 
     def _take(self, one: Logged) -> None:
@@ -164,14 +168,19 @@ class Eraser:
             self._citations.classified(f"{one.run}.{one.seq}", event.data_class)
         if not isinstance(event, PayloadsErased):
             self._citations.moved(one.run, at, stopped=isinstance(event, RunStopped))
+            if self._settled:
+                self._awake.add(one.run)
         self._citations.cite(Cited(digest, one.run, one.seq, at, attempt or "") for digest in cited)
 
     # --- one step ---------------------------------------------------------------------------------------------------
 
     async def _step(self, rows: Sequence[tuple[str, int, str]], found: Erased, *, dry: bool) -> None:
-        """Those of the rows whose payload is there still are recorded as erased, run by run, and then are."""
+        """Those of the rows, all of each of these payloads, whose payload is there still are recorded as erased, run by
+        run, and then are.
+        """
         await self._read()  # what was cited a moment ago is not for us to take
-        there = await self._there({digest for _, _, digest in rows} - self._fresh)
+        awake = {digest for run, _, digest in rows if run in self._awake}
+        there = await self._there({digest for _, _, digest in rows} - self._fresh - awake)
         erased = set[str]()
         for run, group in groupby(rows, key=lambda row: row[0]):
             cited = [(seq, digest) for _, seq, digest in group if digest in there]
@@ -184,7 +193,7 @@ class Eraser:
             found.payloads += len(erased)
         elif erased:
             now = await self._book.ledger.now()
-            found.payloads += await self._book.ledger.erase([Digest(one) for one in sorted(erased)], now)
+            found.payloads += await self._book.ledger.erase([Digest(one) for one in sorted(erased)], now, self._at)
 
     async def _there(self, digests: set[str]) -> frozenset[str]:
         """Those that are stored, whatever of them."""

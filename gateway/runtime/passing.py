@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from gateway.kernel.registry import rule_of
 from gateway.kernel.rules import Rules
-from gateway.model.answer import RECORD_KEY, Shown
+from gateway.model.answer import RECORD_KEY, Shown, unforged
 from gateway.model.hidden import MORE, hidden, unhidden
 from gateway.model.run import Attempt, Run
 from gateway.runtime import tell
@@ -52,12 +52,13 @@ def _shown(
     awaits: Literal["input", "task"] | None,
 ) -> Shown:
     if awaits is None and attempt.answer == "error":
-        return Shown(run.id, attempt.id, error=payload, record=said)
+        return Shown(run.id, attempt.id, error=unforged(payload), record=said)
     asked = attempt.asked if awaits == "input" else None
     return Shown(run.id, attempt.id, payload, record=said, awaits=awaits, round=asked)
 
 
 def _labelled(error: Mapping[str, Any], label: Mapping[str, Any]) -> Mapping[str, Any]:
     """A JSON-RPC error has no `_meta`: the label stands in `data`, if that is an object or not there."""
+    error = unforged(error)
     data = error.get("data", {})
     return {**error, "data": {**data, RECORD_KEY: dict(label)}} if isinstance(data, Mapping) else error

@@ -11,6 +11,7 @@ from gateway.model.answer import Refusal, Shown
 from gateway.model.artifact import Artifact
 from gateway.model.canonical import Digest, parse
 from gateway.model.events import Outcome
+from gateway.model.hidden import hidden
 from gateway.model.run import Attempt, AttemptState, Run
 from gateway.model.tool import Answer, InputRequired, TaskStarted
 from gateway.runtime import tell
@@ -84,8 +85,13 @@ class Showing:
             return refused
         rule = rules.policy.verifiers.get(proof.verifier)
         whole = proof.kept is None and rule is not None and rule.tell == "artifact"
+        if whole and rule is not None and rule.probe is not None:
+            seen_of = rule_of(rule.probe.tool, rules.policy).data_class
+            whole = seen_of is None or seen_of in run.data  # else the run would have seen it unnoticed
         told = proof.artifact if whole else None
         seen = await self._stored(told) if told is not None else None
+        if proof.self_reported and rule_of(attempt.intent.tool, rules.policy).hidden == "refuse" and hidden(seen):
+            seen = None  # it is the answer that is kept back
         return refused.model_copy(update={"failure": tell.failure_of(proof, seen, whole=whole)})
 
     # --- how much of it -----------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from gateway.model.events import (
     Replayed,
     Verdict,
 )
+from gateway.model.hidden import hidden, unhidden
 from gateway.model.question import Question
 from gateway.model.run import Approval, Attempt, AttemptState, Run
 from gateway.runtime.cut import cut
@@ -254,9 +255,11 @@ def failure_of(proof: EvidenceRecorded, seen: Any, *, whole: bool) -> Failure:
     if not whole:
         return Failure(verifier=proof.verifier)
     found, shortened = cut(seen, MAX_FOUND) if seen is not None else (None, False)
-    return Failure(
-        verifier=proof.verifier, signature=proof.signature, scope=dict(proof.scope), found=found, cut=shortened
-    )
+    # What a verifier saw is a server's word as well, and no tool's entry says what of it may be passed on.
+    found, scope = unhidden(found), unhidden(dict(proof.scope))
+    if hidden(found):
+        found, shortened = None, True
+    return Failure(verifier=proof.verifier, signature=proof.signature, scope=scope, found=found, cut=shortened)
 
 
 MAX_FOUND = 6_000

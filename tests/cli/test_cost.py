@@ -132,7 +132,7 @@ async def test_a_tokenizer_counts_what_is_still_there_and_says_what_is_not() -> 
         await it.call("read", {"n": 2})
         first = next(iter((await it.book.state_of("run_1")).attempts.values())).result
         assert first is not None
-        await it.ledger.erase([first], 0.0)
+        await it.ledger.erase([first], 0.0, await it.ledger.closed())
         told = await costs_of(it.ledger, Wanted(run="run_1"), Tokenizer("ours", lambda _: 7))
     assert told.tokenizer == "ours"
     assert (told.all.tokens.counted, told.all.tokens.uncounted) == (7, 1)

@@ -122,7 +122,7 @@ async def test_what_is_open_and_what_was_erased_is_said_with_where_to_look() -> 
         await it.call("read", {"q": "secret"})
         read = next(iter((await it.book.state_of("run_1")).attempts.values()))
         await it.call("pay", {"n": 1})
-        await it.ledger.erase([read.intent.arguments], 0.0)
+        await it.ledger.erase([read.intent.arguments], 0.0, await it.ledger.closed())
         text = await told(it)
     assert "Open: 1 question that waits for a person." in text
     assert "| nobody | waits | - |" in text

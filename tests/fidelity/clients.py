@@ -21,7 +21,9 @@ ENVELOPE = (
     f'"io.modelcontextprotocol/clientCapabilities":{CAPABILITIES},"io.modelcontextprotocol/logLevel":"debug"'
 )
 LIMIT = 64 * 1024 * 1024
-NAMED = re.compile(r'"(?:name|uri)":"([^"]*)"')
+NAMED = re.compile(r'"(?:name|uri|taskId)":"([^"]*)"')
+NAMING = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/get", "tasks/update", "tasks/cancel"})
+"""Methods whose requests say in a header what they are about."""
 
 
 @dataclass
@@ -92,7 +94,7 @@ class Client:
         held = ",".join(part for part in (meta, ENVELOPE if self.era == "modern" else "") if part)
         params = ",".join(part for part in (members, f'"_meta":{{{held}}}' if held else "") if part)
         text = f'{{"jsonrpc":"2.0","id":{next(self.ids)},"method":"{method}","params":{{{params}}}}}'
-        named = NAMED.search(members) if method in {"tools/call", "prompts/get", "resources/read"} else None
+        named = NAMED.search(members) if method in NAMING else None
         reply = Reply(b"")
         async for body in self._messages(text, method, named[1] if named is not None else None):
             message = read(body)

@@ -37,7 +37,7 @@ ERRORS = {
     "data is null": b'{"code":-32000,"message":"m","data":null}',
     "unknown members": b'{"vendor":{"a":1.0},"message":"\\u0000 \\ud83d\\ude00","code":1,"data":[],"_meta":null}',
     "a large code": b'{"code":18446744073709551617,"message":"m","data":{"z":1,"a":2}}',
-    "of ours by its code": b'{"code":-32603,"message":"internal error","data":{"counterfoil/record":1}}',
+    "of ours by its code": b'{"code":-32603,"message":"internal error","data":{"counterfoil/other":1}}',
 }
 
 

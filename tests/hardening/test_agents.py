@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hardening.hostile import Answer, Ground, call, ground
+from tests.fidelity.cells import Kind
+from tests.hardening.hostile import OK, Answer, Ground, call, ground
 
 PARSE, INVALID = -32700, -32600
 
@@ -162,3 +163,33 @@ async def test_arguments_arrive_as_they_were_judged_and_nothing_is_coerced(it: G
         assert (await it.post(call(arguments))).status == 200
         (heard,) = [message for message in it.cell.heard() if message.get("method") == "tools/call"]
         assert repr(heard["params"]["arguments"]) == repr(json.loads(arguments))
+
+
+SPELLED = (
+    *(
+        "tools/Call",
+        "TOOLS/CALL",
+        "tools/call ",
+        "tools//call",
+        "./tools/call",
+        "$/tools/call",
+        "tools.call",
+        "toolsCall",
+    ),
+    *("tools\\\\call", "tools/call\\u200b", "\uff54ools/call", "tools\u2215call", "tools/c\u0430ll", "t\u043eols/call"),
+    *("tasks/list", "tasks/result", "TASKS/get", "prompts/Get", "sampling/createMessage", "rpc.discover"),
+)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_no_method_is_passed_on_that_a_server_could_take_for_one_that_is_judged(tmp_path: Path, era: str) -> None:
+    """Behind one server, methods that we do not know are its own: they are neither judged nor recorded."""
+    async with ground(tmp_path, Kind("stdio", era, "http", era)) as it:
+        for method in SPELLED:
+            it.cell.answers(OK)
+            reply = await it.cell.client.request(method, '"name":"echo","arguments":{}')
+            assert reply.message["error"]["code"] in {-32601, -32602}, method
+            assert it.cell.heard() == [], method
+        for method in ("vendor/exec", "com.example/tools/call", "toolbox/open"):
+            it.cell.answers(OK)
+            assert (await it.cell.client.request(method, '"x":1')).result["content"]

@@ -185,6 +185,9 @@ class FakeGate:
             raise NoSuchRun(f"no attempt `{attempt}` is known")
         return self.outcomes[attempt]
 
+    async def check_told(self, attempt: str, principal: Principal, run_id: str | None) -> None:
+        """All may be told anywhere."""
+
     async def ended(self, attempt: str, principal: Principal, answer: Answer) -> Shown:  # noqa: ARG002
         self.ends.append((attempt, answer))
         if isinstance(answer, ToolResult):

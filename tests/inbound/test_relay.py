@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.inbound.mcp.own_tools import OWN_DEFINITIONS
-from gateway.inbound.mcp.relay import INSTRUCTIONS
+from gateway.inbound.mcp.relay import INSTRUCTIONS, THEIRS
 from gateway.model.answer import RECORD_KEY
 from gateway.model.canonical import digest
 from gateway.model.tool import NotSent, ProtocolError, Silence, ToolResult
@@ -189,7 +189,7 @@ async def test_a_modern_client_is_introduced_to_what_upstreams_have() -> None:
     it = Asked()
     it.offers.said = {"prompts": {"listChanged": True}, "extensions": {"io.modelcontextprotocol/ui": {}}}
     result = (await it.modern("server/discover"))["result"]
-    assert result.pop("instructions") == f"{INSTRUCTIONS}\n\nThe upstream says hello."
+    assert result.pop("instructions") == f"{INSTRUCTIONS}\n\n{THEIRS}\n\nThe upstream says hello."
     assert result == {
         "_meta": STAMP,
         "resultType": "complete",
@@ -216,7 +216,7 @@ async def test_a_legacy_client_is_introduced_in_its_own_version(asked: str, give
     it.offers.said = {"logging": {}, "resources": {"subscribe": True}}
     conversation = await it.session(version=asked)
     result = conversation.opened["result"]
-    assert result.pop("instructions") == f"{INSTRUCTIONS}\n\nThe upstream says hello."
+    assert result.pop("instructions") == f"{INSTRUCTIONS}\n\n{THEIRS}\n\nThe upstream says hello."
     assert result == {
         "protocolVersion": given,
         "capabilities": {"logging": {}, "resources": {"subscribe": True}, "tools": {"listChanged": True}},
@@ -267,6 +267,9 @@ async def test_what_a_person_has_stopped_is_not_relayed_either(era: str) -> None
     it.gate.stopped = "`boss` has stopped everything (switch 1): a fire"
     answer = await ask(it, era, "resources/read", {"uri": "file:///x"})
     assert answer["error"] == {"code": -32600, "message": it.gate.stopped}
+    if era == "legacy":
+        watched = await ask(it, era, "resources/subscribe", {"uri": "file:///x"})
+        assert watched["error"] == {"code": -32600, "message": it.gate.stopped}
     assert it.offers.asked == []
 
 

@@ -44,6 +44,18 @@ async def test_a_task_of_an_upstream_is_reached_under_an_id_of_ours() -> None:
     assert it.gate.ends == []
 
 
+async def test_a_task_gets_no_input_once_a_person_has_stopped_it_and_can_still_be_cancelled() -> None:
+    it = Asked()
+    name = await started(it)
+    it.gate.stopped = "`boss` has stopped everything (switch 1): a fire"
+    for method, passed in (("tasks/update", 0), ("tasks/cancel", 1)):
+        it.offers.answers[method] = ToolResult({})
+        before = len(it.offers.asked)
+        answer = await it.modern(method, {"taskId": name, "inputResponses": {}}, can=CAN)
+        assert len(it.offers.asked) - before == passed
+        assert ("error" in answer) is not bool(passed)
+
+
 async def test_the_end_of_a_task_is_recorded_before_it_is_told() -> None:
     it = Asked()
     name = await started(it)

@@ -182,6 +182,6 @@ async def test_a_task_of_others_or_of_erased_arguments_is_an_error_and_nothing_m
         assert (await poll(it, task, principal=Principal("you")))["error"]["code"] == -32602
         (requested,) = await it.ledger.find(["approval.requested"])
         await it.decide(requested.event.approval)
-        await it.ledger.erase([requested.event.arguments], T0)
+        await it.ledger.erase([requested.event.arguments], T0, await it.ledger.closed())
         assert "erased" in (await poll(it, task))["error"]["message"]
         assert it.sent == []

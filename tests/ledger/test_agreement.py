@@ -97,7 +97,7 @@ async def told(ledger: Ledger, op: Op, lines: dict[str, Line]) -> object:
             seen = replace(found[number], lease_until=-1.0) if stale else found[number]
             return await ledger.claim(seen, *values)
         case ("erase", cited, at):
-            return await ledger.erase([Digest(cited)], at)
+            return await ledger.erase([Digest(cited)], at, await ledger.closed())
         case (_, *values):
             await ledger.renew(*values)
             return None

@@ -315,8 +315,8 @@ async def test_payloads_are_listed_and_erased_and_what_was_erased_is_known(ledge
     await ledger.append(line.paying(dict.fromkeys(names, BODY)))
     assert await ledger.payloads() == [(Digest(f"c1:{name}"), BODY) for name in "abc"]
     assert await ledger.payloads("c1:a", limit=1) == [(Digest("c1:b"), BODY)]
-    assert await ledger.erase([names[0], names[2], Digest("c1:never")], T0) == 2
-    assert await ledger.erase([names[0]], T0 + 1) == 0
+    assert await ledger.erase([names[0], names[2], Digest("c1:never")], T0, await ledger.closed()) == 2
+    assert await ledger.erase([names[0]], T0 + 1, await ledger.closed()) == 0
     assert await ledger.payloads() == [(names[1], BODY)]
     assert await ledger.payload(names[0]) is None
     assert await ledger.erased(names) == {names[0]: T0, names[2]: T0}
@@ -324,11 +324,21 @@ async def test_payloads_are_listed_and_erased_and_what_was_erased_is_known(ledge
     assert len(await ledger.read("run_1")) == 1
 
 
+async def test_a_payload_that_is_cited_by_what_the_eraser_has_not_read_stays(ledger: Ledger) -> None:
+    line = Line("run_1")
+    await ledger.append(line.paying({CITED: BODY}))
+    seen = await ledger.closed()
+    await ledger.append(line.step(asked()))
+    assert await ledger.erase([CITED], T0, seen) == 0
+    assert await ledger.erased([CITED]) == {}
+    assert await ledger.erase([CITED], T0, await ledger.closed()) == 1
+
+
 async def test_a_payload_that_comes_again_is_no_longer_an_erased_one(ledger: Ledger) -> None:
     line = Line("run_1")
     cited = digest_bytes(BODY, ledger.salt)
     await ledger.append(line.paying({cited: BODY}))
-    await ledger.erase([cited], T0)
+    await ledger.erase([cited], T0, await ledger.closed())
     await ledger.append(line.paying({cited: BODY}))
     assert await ledger.payload(cited) == BODY
     assert await ledger.erased([cited]) == {}
@@ -356,7 +366,7 @@ async def test_a_closed_ledger_is_unavailable_and_may_be_closed_again(ledger: Le
         ledger.checkpoint(checkpoint(1)),
         ledger.checkpoints(),
         ledger.payloads(),
-        ledger.erase([CITED], T0),
+        ledger.erase([CITED], T0, 1),
         ledger.erased([CITED]),
         ledger.renew("gw_1", ["att_1"], T0),
     ):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
+from gateway.model.canonical import Digest
 from gateway.outbound.ledger.postgres import address
 from gateway.outbound.ledger.postgres.ledger import PostgresLedger, open_postgres
 from gateway.outbound.ledger.postgres.schema import VERSION
@@ -29,6 +30,24 @@ async def test_a_lock_that_another_session_keeps_is_waited_for_and_then_said(
             assert await recorded(ledger, "run_1") == []
         assert str(raised.value) == said(postgres_url, "is locked by another session: end the one that holds the lock")
         await ledger.append(Line("run_1").step())
+        await ledger.close()
+
+
+async def test_an_eraser_waits_for_a_record_that_is_just_being_written(postgres: Server, postgres_url: str) -> None:
+    schema, cited = address.parse(postgres_url).schema, Digest("c1:arguments")
+    with anyio.fail_after(LIMIT_S):
+        ledger = await open_postgres(postgres_url)
+        await ledger.append(Line("run_1").paying({cited: b"{}"}))
+        seen = await ledger.closed()
+        add = f"INSERT INTO {schema}.event (run, seq, kind, link, body) VALUES ('run_2', 1, 'x', 'x', $1)"  # noqa: S608
+        async with admin(postgres) as other, other.transaction():
+            await other.execute(f"SELECT {schema}.enter({VERSION})")
+            await other.execute(add, b'{"arguments":"c1:arguments"}')
+            erasing = asyncio.ensure_future(ledger.erase([cited], 1.0, seen))
+            done, _ = await asyncio.wait({erasing}, timeout=0.1)
+            assert not done
+        assert await erasing == 0
+        assert await ledger.erased([cited]) == {}
         await ledger.close()
 
 

@@ -69,6 +69,28 @@ async def test_what_is_named_keeps_its_schema_too() -> None:
             assert "byte for byte" in text_of(shown)
 
 
+async def test_who_reads_on_has_the_answer_parsed_once_and_what_is_erased_meanwhile_is_gone() -> None:
+    async with bounding() as it:
+        it.upstreams.will("read", result())
+        shown = await it.call("read")
+        asked: list[Any] = []
+        payload = it.ledger.payload
+
+        async def counted(cited: Any) -> Any:
+            asked.append(cited)
+            return await payload(cited)
+
+        it.ledger.payload = counted
+        address = f"gateway://artifact/{shown.attempt}/content/0/text"
+        assert (await read_all(it, address)).decode() == TEXT
+        (cited,) = asked
+        await it.ledger.erase([cited], it.clock.now(), await it.ledger.closed())
+        with pytest.raises(Unreadable, match="erased"):
+            await read(it, address)
+        with pytest.raises(NoSuchRun):
+            await read(it, address, who=replace(world.USER, id="local:other"))
+
+
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 
@@ -112,7 +134,7 @@ async def test_what_was_erased_is_told_as_erased() -> None:
         shown = await it.call("read")
         attempt = (await it.book.state_of("run_1")).attempts[shown.attempt or ""]
         assert attempt.result is not None
-        await it.ledger.erase([attempt.result], it.clock.now())
+        await it.ledger.erase([attempt.result], it.clock.now(), await it.ledger.closed())
         with pytest.raises(Unreadable, match="erased"):
             await read(it, f"gateway://artifact/{shown.attempt}")
 

@@ -79,6 +79,48 @@ def test_whatever_the_text_what_is_left_of_it_is_its_beginning_and_its_end(text:
 BLOB = base64.b64encode(bytes(range(256)) * 400).decode()
 
 
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(
+            {"content": [block, {"type": "text", "text": "short"}]}
+            for block in (
+                {"type": "text", "text": "a", "more": LONG},
+                {"type": "text", "text": LONG, "_meta": {"more": LONG}},
+                {"type": "text", "text": "a", "annotations": {"audience": [LONG]}},
+                {"type": "resource", "resource": {"uri": LONG, "text": "a"}},
+                {"type": "resource", "resource": {"uri": "x:y", "text": "a", "blob": LONG}},
+                {"type": "image", "data": LONG, "mimeType": LONG},
+                {"type": "resource_link", "uri": "x:y", "name": LONG},
+                {"type": LONG},
+                LONG,
+            )
+        ),
+        {"content": LONG},
+        {"content": {"type": LONG}},
+        {"content": [], "more": LONG},
+        {"content": [], "isError": LONG},
+        {"content": [], LONG: 1},
+    ],
+)
+async def test_a_server_puts_its_words_nowhere_beyond_the_bound(answer: dict[str, Any]) -> None:
+    async with bounding() as it:
+        it.upstreams.will("read", ToolResult(answer))
+        shown = await it.call("read")
+        assert size(shown) <= MOST
+        label = (shown.record or {})["bounded"]
+        assert label["left_out"]
+        assert len(repr(label)) < MOST
+        assert parse(await read_all(it, label["artifact"])) == answer
+        it.upstreams.will("read", ProtocolError({"code": 1, "message": "m", "more": LONG}))
+        error = (await it.call("read", {"n": 2})).error
+        assert error is not None
+        assert len(repr(error)) < MOST
+
+
 async def test_a_picture_is_told_whole_or_not_at_all_and_can_be_read() -> None:
     blocks = [
         {"type": "image", "data": BLOB, "mimeType": "image/png"},

@@ -269,7 +269,7 @@ async def test_an_erased_plan_and_note_are_told_without_their_words() -> None:
         await it.call("read")
         stored = [record.event for record, _ in await it.ledger.read("run_1")]
         cited = [getattr(event, name) for event in stored for name in ("plan", "note") if hasattr(event, name)]
-        await it.ledger.erase([one for one in cited if isinstance(one, str)], it.clock.now())
+        await it.ledger.erase([one for one in cited if isinstance(one, str)], it.clock.now(), await it.ledger.closed())
         last = await status(it)
         assert ("plan" in last["plan"], "assumed" in last["plan"]["invalidated"][0]) == (False, False)
         assert "says" not in last["hypotheses"][0]

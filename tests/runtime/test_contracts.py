@@ -10,6 +10,7 @@ from gateway.model.principal import Parent
 from gateway.model.tool import NotSent, ProtocolError, Silence, ToolResult
 from gateway.ports import NoSuchRun
 from tests import world
+from tests.audit.ledgers import verified
 from tests.runtime.house import House, house, refused
 
 pytestmark = pytest.mark.anyio
@@ -301,6 +302,29 @@ async def test_a_child_has_seen_what_its_parent_had_and_holds_what_scopes_gave_t
         await child(it, "run_3", "run_2")
         assert (await it.book.state_of("run_3")).delegated == frozenset("c")
         assert refused(await it.call("write", run="run_3")) == ("denied", "leak")
+
+
+async def test_a_run_that_is_told_what_another_run_called_for_has_seen_it_too() -> None:
+    fields: dict[str, Any] = {
+        "tools": {"read": {"effect": "read", "data_class": "secret"}, "pay": {"effect": "write", "data_class": "bank"}},
+        "forbid": [{"name": "leak", "tools": ["write"], "when": ["run.data.size() > 0"]}],
+    }
+    async with house(**fields) as it:
+        asked = await it.call("read")
+        made = await it.call("pay", deliver=False)
+        await it.open("run_2")
+        for attempt in (asked.attempt, made.attempt):
+            await it.engine.check_told(attempt or "", world.USER, "run_1")
+            for other in ("run_2", None):
+                with pytest.raises(NoSuchRun, match="make the same call in this run"):
+                    await it.engine.check_told(attempt or "", world.USER, other)
+        assert refused(await it.call("write", {"n": 1}, run="run_2")) is None
+        told = await it.call("pay", run="run_2")
+        assert told.record is not None
+        assert told.record["run"] == "run_1"
+        assert (await it.book.state_of("run_2")).data == {"bank"}
+        assert refused(await it.call("write", {"n": 2}, run="run_2")) == ("denied", "leak")
+        assert (await verified(it.ledger, keys=[])).breaches == []
 
 
 async def test_evidence_says_what_it_is_about_and_a_condition_can_ask_for_that() -> None:

@@ -1,7 +1,9 @@
 """Payloads are erased once nobody needs them, and what happened is recorded and verifies as before."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ from gateway.model.citation import Citation
 from gateway.model.events import PayloadsErased, Who
 from gateway.model.tool import Silence
 from gateway.outbound.citations import CitationsOnDisk
+from gateway.outbound.ledger import open_ledger
 from gateway.ports import LedgerUnavailable
+from gateway.runtime import erasing
 from gateway.runtime.erasing import Erased, Eraser, Erasure
 from gateway.runtime.policies import PolicyMissing
 from gateway.runtime.retention import Kept, Retention
@@ -167,6 +171,82 @@ async def test_a_purge_that_is_cut_off_after_its_record_is_done_by_the_next_one(
         it.ledger.erase = erase
         assert (await purge(it)).payloads == 2
         assert await clean(it) == 2
+
+
+async def test_what_is_cited_anew_after_its_erasure_was_recorded_stays() -> None:
+    async with at_work() as it:
+        await it.call("look", {"q": 1})
+        await it.open("run_2")
+        erase = it.ledger.erase
+
+        async def late(*asked: Any) -> int:
+            await it.call("look", {"q": 1}, run="run_2", deliver=False)
+            gone: int = await erase(*asked)
+            return gone
+
+        it.ledger.erase = late
+        await purge(it)
+        assert await it.ledger.payload(of(it, {"q": 1})) is not None
+
+
+async def test_of_a_run_that_wakes_up_while_others_are_erased_nothing_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasing, "AT_ONCE", 1)
+    async with at_work() as it:
+        await it.call("look", {"q": 1})
+        await it.open("run_2")
+        await it.call("look", {"q": 2}, run="run_2")
+        begun: list[None] = []
+
+        async def wakes() -> None:
+            if await erasures(it) and not begun:
+                begun.append(None)
+                await it.call("look", {"q": 3}, run="run_2", deliver=False)
+
+        citations = CitationsOnDisk()
+        await Eraser(it.book, citations, Erasure("purge: all", lambda _: True, BOSS), wakes).run(dry=False)
+        citations.close()
+        assert begun
+        assert await it.ledger.payload(of(it, {"q": 1})) is None
+        assert await it.ledger.payload(of(it, {"q": 2})) is not None
+
+
+async def test_in_each_run_it_is_recorded_however_many_steps_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasing, "AT_ONCE", 1)
+    async with at_work() as it:
+        await it.call("look", {"q": "shared"})
+        await it.call("look", {"q": 1})
+        await it.open("run_2")
+        await it.call("look", {"q": "shared"}, run="run_2")
+        done = await purge(it)
+        assert [sum(one.count for one in await erasures(it, run)) for run in ("run_1", "run_2")] == [3, 2]
+        assert (done.payloads, done.runs) == (3, {"run_1": 3, "run_2": 2})
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_two_purges_at_once_beside_calls_leave_a_ledger_that_verifies(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue("postgres_url") if kind == "postgres" else f"sqlite:///{tmp_path}/ledger.db"
+    ledger, other = await open_ledger(url), await open_ledger(url)
+    async with house(ledger, **POLICY) as it, house(other, "two", **POLICY) as two:
+        it.upstreams.offer(world.tool("look"))
+        it.upstreams.will("write", Silence("gone"))
+        for number in range(6):
+            await it.open(f"old_{number}")
+            await it.call("look", {"q": number % 3}, run=f"old_{number}")
+        await it.open("unknown")
+        await it.call("write", {"to": "alice"}, run="unknown")
+        done, told = await asyncio.gather(
+            asyncio.gather(purge(it), purge(two)), asyncio.gather(*(it.call("look", {"q": n}) for n in range(3)))
+        )
+        assert sum(one.payloads for one in done) <= 4
+        assert all(shown.refusal is None for shown in told)
+        assert await ledger.payload(of(it, {"to": "alice"})) is not None
+        await purge(two)
+        assert await ledger.payload(of(it, {"q": 0})) is None
+        assert await clean(it) == 4
+    await other.close()
+    await ledger.close()
 
 
 async def test_retention_takes_each_class_of_data_after_its_time_and_what_is_in_use_never() -> None:

@@ -68,7 +68,7 @@ async def test_a_secret_in_a_records_own_words_leaves_its_place_proven() -> None
 async def test_what_was_erased_is_told_with_its_time() -> None:
     ledger = await made()
     cited = next(one for one in map(json.loads, await lines(ledger, "run_9")) if one.get("redacted"))["payload"]
-    await ledger.erase([cited], 7.0)
+    await ledger.erase([cited], 7.0, await ledger.closed())
     assert {"payload": cited, "erased_at": 7.0} in [json.loads(one) for one in await lines(ledger, "run_9")]
 
 

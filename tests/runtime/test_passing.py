@@ -52,6 +52,21 @@ async def test_it_is_taken_out_where_policy_says_and_that_is_said() -> None:
     assert parse(stored)["content"] == RESULT["content"]
 
 
+async def test_what_is_kept_back_is_not_told_by_a_verifier_of_it_either() -> None:
+    fields: dict[str, Any] = {
+        "tools": {"pay": {"effect": "write", "hidden": "refuse"}},
+        "verifiers": {"paid": {"result": {}, "pass": ["result.structuredContent.n == 2"]}},
+        "transitions": [{"name": "pay", "tools": ["pay"], "verify": "paid"}],
+    }
+    async with house(**fields) as it:
+        it.upstreams.will("pay", ToolResult(RESULT))
+        shown = await it.call("pay")
+        assert shown.refusal is not None
+        assert shown.refusal.outcome is Outcome.VERIFICATION_FAILED
+        assert shown.refusal.failure is not None
+        assert shown.refusal.failure.found is None
+
+
 @pytest.mark.parametrize(
     ("hides", "rule"),
     [

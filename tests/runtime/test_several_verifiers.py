@@ -100,6 +100,19 @@ async def test_the_agent_is_told_what_was_found_and_not_to_try_again() -> None:
         assert (await it.call("write", {"n": 1}, deliver=False)).refusal is not None
 
 
+async def test_of_what_a_verifier_saw_nothing_is_told_that_nobody_sees_or_that_has_a_class() -> None:
+    bad = world.ok(structuredContent={"ok": False, "why": "no\u200bt\U000e0041 yet"})
+    for rule, found in (({}, {"ok": False, "why": "not yet"}), ({"data_class": "secret"}, None)):
+        tools = {**POLICY.get("tools", {}), "check": {"effect": "read", **rule}}
+        async with house(**{**POLICY, "tools": tools}) as it:
+            it.upstreams.will("check", bad)
+            shown = await it.call("write", {"n": 1})
+            assert shown.refusal is not None
+            assert shown.refusal.failure is not None
+            assert (shown.refusal.failure.found or {}).get("structuredContent") == found
+            assert "secret" not in (await it.book.state_of("run_1")).data
+
+
 async def test_where_policy_says_so_only_that_it_failed_is_told() -> None:
     """By no way: neither what was seen, nor the condition, the scope or the signature; people are told all of it."""
     hidden = verifier("check", tell="verdict", scope_from={"seen": "result.structuredContent.why"})

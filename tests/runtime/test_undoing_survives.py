@@ -279,6 +279,6 @@ async def test_what_was_erased_is_not_guessed_at() -> None:
         await it.call("pay", {"amount": 5})
         result = (await it.book.state_of("run_1")).attempts["run_1.2"].result
         assert result is not None
-        await it.ledger.erase([result], it.clock.now())
+        await it.ledger.erase([result], it.clock.now(), await it.ledger.closed())
         assert await swept(it) == 1
         assert (await standing(it, "run_1.2")).reason.startswith("what was asked or answered was erased")

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from gateway.model.tool import Answer, ProtocolError, ToolResult
-from gateway.outbound.upstream.listing import MAX_ITEMS, MAX_PAGES, AskPage, Listing, list_all
+from gateway.outbound.upstream.listing import MAX_BYTES, MAX_ITEMS, MAX_PAGES, AskPage, Listing, list_all
 from gateway.outbound.upstream.negotiate import Unreachable
 
 
@@ -78,6 +78,17 @@ async def test_entries_without_a_name_are_left_out_and_told() -> None:
     assert await list_all("tools", pages(page)) == Listing(
         ({"name": "a"},), troubles=("3 entries of its list have no name",)
     )
+
+
+async def test_a_list_that_is_too_large_is_cut_and_told_however_few_entries_it_has() -> None:
+    large = {"tools": [{"name": "a", "description": "x" * (MAX_BYTES // 2)}], "nextCursor": "0"}
+
+    async def ask(_: str, params: Mapping[str, Any]) -> Answer:
+        return ToolResult({**large, "nextCursor": f"{params.get('cursor', '')}+"})
+
+    listing = await list_all("tools", ask)
+    assert len(listing.items) == 1
+    assert listing.troubles == (f"its tools are larger than {MAX_BYTES} bytes; the rest is not offered",)
 
 
 async def test_a_list_without_end_is_cut_and_told() -> None:

@@ -114,6 +114,7 @@ def test_the_resources_of_apps_are_known_by_the_tools_that_name_them() -> None:
         {"_meta": {"ui": {"resourceUri": "ui://a"}}},
         {"_meta": {"ui/resourceUri": "ui://b", "openai/outputTemplate": "ui://c"}},
         {"_meta": {"ui": {"resourceUri": 1}}},
+        {"_meta": {"ui": {"resourceUri": "notes://of-another"}, "openai/outputTemplate": "javascript:x"}},
         {"_meta": None},
         {},
     ]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gateway.model.tool import InputRequired, ProtocolError, ToolResult
-from gateway.outbound.upstream.vetting import vetted, vetted_rounds
+from gateway.model.tool import InputRequired, ProtocolError, TaskStarted, ToolResult
+from gateway.outbound.upstream.vetting import passed, vetted, vetted_rounds
 
 
 def form(name: str = "answer", message: str = "Which one?", **field: Any) -> dict[str, Any]:
@@ -24,6 +24,32 @@ def form(name: str = "answer", message: str = "Which one?", **field: Any) -> dic
         form(format="password"),
         form(writeOnly=True),
         form(message="Please enter your master password to go on"),
+        *(
+            form(title=title)
+            for title in (
+                *(
+                    "Passwort",
+                    "Contraseña",
+                    "Mot de passe",
+                    "Пароль",
+                    "Κωδικός πρόσβασης",
+                    "密码",
+                    "パスワード",
+                    "비밀번호",
+                    "كلمة المرور",
+                ),
+                *("P\u0430ssword", "\uff30\uff41\uff53\uff53word", "Pass\u200bword", "P a s s w o r d", "Passw0rd"),
+            )
+        ),
+        form("password", anyOf=[{"type": "string"}]),
+        form("password", enum=[]),
+        form("passwords", type="array", items={"type": "string"}),
+        form("password", type=["string", "null"]),
+        form("x", default="your password here"),
+        {"message": "?", "requestedSchema": {"allOf": [{"properties": {"password": {"type": "string"}}}]}},
+        {"message": "?", "requestedSchema": {"description": "Your password", "properties": {"x": {}}}},
+        form("password", message="?") | {"mode": "form", "url": "https://bank.example/"},
+        form("password", message="?") | {"mode": "url", "url": "https://bank.example/"},
     ],
 )
 def test_no_form_asks_for_a_secret_unless_the_operator_says_so(asked: dict[str, Any]) -> None:
@@ -39,6 +65,10 @@ def test_no_form_asks_for_a_secret_unless_the_operator_says_so(asked: dict[str, 
         *map(form, ("name", "page_token", "max_tokens", "pinned", "keyword", "secretary", "monkey", "passenger")),
         form(message="Delete the password file?", type="boolean"),
         form("token", enum=["red", "blue"]),
+        form("token", oneOf=[{"const": "r", "title": "Red"}]),
+        form("tokens", type="array", items={"enum": ["red", "blue"]}),
+        form(title="Schlüsselwort", description="Ein Wort, das alle lesen"),
+        form(message="Which map am I keying?"),
         {"message": "Enter nothing", "requestedSchema": {"type": "object", "properties": {}}},
         {"message": "?", "requestedSchema": {"properties": [1]}},
         {},
@@ -46,6 +76,17 @@ def test_no_form_asks_for_a_secret_unless_the_operator_says_so(asked: dict[str, 
 )
 def test_a_form_that_asks_for_none_is_passed_on(asked: dict[str, Any]) -> None:
     assert vetted(None, asked, secrets=False) == asked
+
+
+def test_a_form_that_says_more_than_anybody_reads_is_not_passed_on() -> None:
+    for long in (form(title="\ufdfa" * 19_000), form(message="word " * 5_000), form(description="a" * 30_000)):
+        assert isinstance(vetted("bank", long, secrets=False), str)
+
+
+def test_a_message_shows_nothing_that_nobody_sees_and_is_text() -> None:
+    told = vetted("evil", {"message": "\u202eknab\u202c Which\u200b one?\x1b[2J"}, secrets=False)
+    assert told == {"message": "[evil] knab Which one?"}
+    assert vetted("evil", {"message": ["Your password"]}, secrets=False) == "its message is no text"
 
 
 def test_a_form_without_end_is_not_read_to_it() -> None:
@@ -91,13 +132,38 @@ def test_a_round_with_one_bad_question_ends_its_call() -> None:
     bad = {"method": "elicitation/create", "params": form("password")}
     roots = {"method": "roots/list"}
     asked = InputRequired({"inputRequests": {"a": good, "b": roots}, "requestState": "s"})
-    passed = vetted_rounds("bank", asked, secrets=False)
-    assert isinstance(passed, InputRequired)
+    told = vetted_rounds("bank", asked, secrets=False)
+    assert isinstance(told, InputRequired)
     named = {"method": "elicitation/create", "params": {**form(), "message": "[bank] Which one?"}}
-    assert passed.result == {"inputRequests": {"a": named, "b": roots}, "requestState": "s"}
+    assert told.result == {"inputRequests": {"a": named, "b": roots}, "requestState": "s"}
     ended = vetted_rounds("bank", InputRequired({"inputRequests": {"a": good, "b": bad}}), secrets=False)
     assert isinstance(ended, ProtocolError)
     assert ended.error["code"] == -32602
+
+
+def test_questions_and_addresses_of_a_task_are_looked_at_as_well() -> None:
+    bad = {"inputRequests": {"a": {"method": "elicitation/create", "params": form("password")}}}
+    for answer in (ToolResult(bad), TaskStarted(bad)):
+        assert isinstance(vetted_rounds("bank", answer, secrets=False, task=True), ProtocolError)
+    assert vetted_rounds("bank", ToolResult(bad), secrets=False) == ToolResult(bad)  # of a tool that says so
+    visit = {"code": -32042, "message": "visit", "data": {"elicitations": [{"url": "javascript:x"}]}}
+    told = vetted_rounds("bank", ToolResult({"status": "failed", "error": visit}), secrets=False, task=True)
+    assert isinstance(told, ToolResult)
+    assert told.result["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("context", ["thisServer", "allServers"])
+def test_no_server_of_several_gets_what_a_client_knows_of_the_others(context: str) -> None:
+    asked = {"messages": [], "maxTokens": 1, "includeContext": context}
+    without = {**asked, "includeContext": "none"}
+    sample = "sampling/createMessage"
+    assert passed("bank", sample, asked, secrets=False) == without
+    assert passed(None, sample, asked, secrets=False) == asked
+    assert passed("bank", "roots/list", asked, secrets=False) == asked
+    told = vetted_rounds(
+        "bank", InputRequired({"inputRequests": {"a": {"method": sample, "params": asked}}}), secrets=False
+    )
+    assert told == InputRequired({"inputRequests": {"a": {"method": sample, "params": without}}})
 
 
 @pytest.mark.parametrize("result", [{}, {"inputRequests": [1]}, {"inputRequests": {"a": 1, "b": {"method": 1}}}])

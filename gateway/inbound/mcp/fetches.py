@@ -6,13 +6,12 @@ from gateway.inbound.mcp import results
 from gateway.inbound.mcp.asking import ROUND_PARAMS, Asking
 from gateway.inbound.mcp.callers import LegacyCaller, ModernCaller, UnaskedCaller
 from gateway.inbound.mcp.faults import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
+from gateway.inbound.mcp.methods import is_of_protocol
 from gateway.inbound.mcp.ports import Gate, Offers
 from gateway.inbound.mcp.proposals import relayed
 from gateway.inbound.mcp.rounds import Rounds
 from gateway.inbound.mcp.seals import Seals
 from gateway.inbound.mcp.stopped import check_not_stopped
-from gateway.model.answer import RECORD_KEY
-from gateway.model.hidden import hidden
 from gateway.model.offer import Route
 from gateway.model.tool import Answer, InputRequired, TaskStarted, ToolResult
 
@@ -51,6 +50,8 @@ class Fetches:
         return self._told(asking, *fetched)
 
     def _route(self, asking: Asking) -> Route:
+        if asking.method not in _SPECIFIED and is_of_protocol(asking.method):
+            raise Fault(METHOD_NOT_FOUND, "Method not found", data=asking.method)
         route = self._offers.route(asking.method, asking.params, asking.party)
         if route is not None:
             return route
@@ -84,27 +85,15 @@ class Fetches:
     def _told(self, asking: Asking, upstream: str, answer: Answer) -> dict[str, Any]:
         match answer:
             case ToolResult(result):
-                told = _counted(dict(result)) if asking.method in ROUNDS else dict(result)
+                told = results.counted(result) if asking.method in ROUNDS else results.own(result)
                 return results.for_cache(told) if asking.modern and asking.method == "resources/read" else told
             case InputRequired(result) if asking.modern:
                 inner = result.get("requestState")
                 return {
-                    **result,
+                    **results.counted(result),
                     "requestState": self._rounds.seal(asking, "round", {"upstream": upstream, "inner": inner}),
                 }
             case TaskStarted() | InputRequired():
                 raise Fault(INVALID_PARAMS, "the server answered in a way that this client did not say it can take")
             case _:
                 raise results.failed(answer, modern=asking.modern, method=asking.method)
-
-
-def _counted(result: dict[str, Any]) -> dict[str, Any]:
-    """The result, with what it hides counted under our key; what stood there was not ours."""
-    found = hidden({key: value for key, value in result.items() if key != "_meta"})
-    meta = result.get("_meta")
-    theirs = {key: value for key, value in meta.items() if key != RECORD_KEY} if isinstance(meta, dict) else {}
-    if found:
-        theirs[RECORD_KEY] = {"hidden": {"done": "flagged", "characters": found}}
-    if found or (isinstance(meta, dict) and RECORD_KEY in meta):
-        result["_meta"] = theirs
-    return result

@@ -147,7 +147,9 @@ class ResultArguments(Taken):
 
 async def _result(house: House, asking: Asking, arguments: ResultArguments) -> Told:
     caller = ModernCaller(asking) if asking.modern else LegacyCaller(asking)
-    return await house.gate.outcome(arguments.attempt, asking.exchange.principal, caller)
+    principal = asking.exchange.principal
+    await house.gate.check_told(arguments.attempt, principal, house.runs.known(asking.exchange, asking.client))
+    return await house.gate.outcome(arguments.attempt, principal, caller)
 
 
 class StatusArguments(Taken):

@@ -175,6 +175,13 @@ class Gate(Protocol):
         """
         ...
 
+    async def check_told(self, attempt: str, principal: Principal, run_id: str | None) -> None:
+        """What came of the attempt may be told in that run, of whoever asks.
+
+        Raises: NoSuchRun if not, or as `outcome`; LedgerUnavailable.
+        """
+        ...
+
     async def ended(self, attempt: str, principal: Principal, answer: Answer) -> Shown:
         """The end of an upstream's task is the answer of its attempt: recorded, verified, and what is shown of it.
 

@@ -11,10 +11,11 @@ from typing import Any
 from mcp_types import SERVER_INFO_META_KEY
 
 from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, Fault
-from gateway.model.answer import RECORD_KEY, PolicyRef, Refusal, Shown
+from gateway.model.answer import RECORD_KEY, PolicyRef, Refusal, Shown, unforged
 from gateway.model.artifact import PREFIX
 from gateway.model.canonical import Digest, dump
 from gateway.model.events import Outcome
+from gateway.model.hidden import hidden
 from gateway.model.offer import Kind, Listed
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence
 
@@ -40,6 +41,25 @@ def answered(shown: Shown) -> dict[str, Any]:
         if meta is not None or kept:
             result["_meta"] = kept
     return result
+
+
+def own(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result that the gate has not seen, without what stands under our key."""
+    meta = result.get("_meta")
+    if not isinstance(meta, Mapping) or RECORD_KEY not in meta:
+        return dict(result)
+    return {**result, "_meta": {key: value for key, value in meta.items() if key != RECORD_KEY}}
+
+
+def counted(result: Mapping[str, Any]) -> dict[str, Any]:
+    """As `own`, with what it hides counted under our key."""
+    found = hidden({key: value for key, value in result.items() if key != "_meta"})
+    told = own(result)
+    if not found:
+        return told
+    meta = told.get("_meta")
+    label = {"hidden": {"done": "flagged", "characters": found}}
+    return {**told, "_meta": {**(meta if isinstance(meta, Mapping) else {}), RECORD_KEY: label}}
 
 
 def refused(refusal: Refusal) -> dict[str, Any]:
@@ -103,7 +123,8 @@ def not_found(*, modern: bool) -> tuple[int, str]:
 def failed(answer: Answer, *, modern: bool = False, method: str = "") -> Fault:
     """The error for a request whose answer is no result. An upstream's own is passed on, in the words of the era."""
     match answer:
-        case ProtocolError(error):
+        case ProtocolError(theirs):
+            error = unforged(theirs)
             if modern and method == "resources/read" and error.get("code") == RESOURCE_NOT_FOUND:
                 return Fault.of({**error, "code": INVALID_PARAMS})
             return Fault.of(error)

@@ -70,7 +70,7 @@ class Tasks:
             raise Fault(INVALID_PARAMS, "the server made a task of the call, which this client did not say it can take")
         upstream = self._offers.owner_of(str(asking.params["name"]), asking.party)
         state = {"upstream": upstream, "task": inner, "attempt": shown.attempt, "tool": asking.params["name"]}
-        return {**result, "taskId": self._name(asking, "theirs", state)}
+        return {**_unended(result), "taskId": self._name(asking, "theirs", state)}
 
     def own(self, asking: Asking, attempt: str) -> dict[str, Any]:
         """A call that goes on, as a task of ours."""
@@ -108,7 +108,7 @@ class Tasks:
         if kind == "asked":
             return await self._where_asked_stands(asking, name, state)
         result = await self._relay(asking, state)
-        told = {**result, "taskId": name}
+        told = {**results.counted(_unended(result)), "taskId": name}
         ended = _end_of(result)
         if ended is None:
             return told
@@ -165,7 +165,7 @@ class Tasks:
         _, answer = await self._offers.request(route, asking.method, relayed(asking.meta), caller)
         if not isinstance(answer, ToolResult):
             raise results.failed(answer)
-        return dict(answer.result)
+        return results.own(answer.result)
 
     async def _where_ours_stands(self, asking: Asking, name: str, state: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -247,6 +247,11 @@ class Tasks:
         if told["status"] == "cancelled":
             return told
         return {**told, "status": "completed", "result": results.answered(shown)}
+
+
+def _unended(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The task without what it ended with: that is told from its receipt alone, as any answer is."""
+    return {key: value for key, value in result.items() if key not in {"result", "error"}}
 
 
 def _end_of(result: Mapping[str, Any]) -> Answer | None:

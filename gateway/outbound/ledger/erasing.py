@@ -1,16 +1,29 @@
-"""Payloads that are erased from a ledger's file."""
+"""Payloads that are erased from a ledger, and from its file."""
 
 import contextlib
+import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from gateway.model.canonical import Digest
 
+_CITED = re.compile(rb'"(c1:[^"]{1,128})"')
+_SINCE = "SELECT body FROM event WHERE position > ?"
 
-def erase(digests: Sequence[Digest], at: float, db: sqlite3.Connection) -> int:
-    """How many went: that they were there, and when they went, is remembered."""
+
+def uncited(digests: Collection[Digest], records: Iterable[bytes]) -> Sequence[Digest]:
+    """Those that none of these records cites, each once."""
+    cited = {digest.decode(errors="replace") for body in records for digest in _CITED.findall(body)}
+    return [digest for digest in dict.fromkeys(digests) if digest not in cited]
+
+
+def erase(digests: Sequence[Digest], at: float, seen: int, db: sqlite3.Connection) -> int:
+    """How many went, of those that no record beyond the place `seen` cites: that they were there, and when they went,
+    is remembered. Within a transaction that writes, so that none is added meanwhile.
+    """
     gone = 0
+    digests = uncited(digests, (bytes(body) for (body,) in db.execute(_SINCE, (seen,))))
     db.execute("PRAGMA secure_delete = ON")  # overwritten, not only unlinked
     for digest in digests:
         if db.execute("DELETE FROM payload WHERE digest = ?", (digest,)).rowcount:

@@ -174,9 +174,9 @@ class GuardedLedger:
         """As `Ledger.checkpoints`."""
         return await self._inner.checkpoints(limit=limit)
 
-    async def erase(self, digests: Collection[Digest], at: float) -> int:
+    async def erase(self, digests: Collection[Digest], at: float, seen: int) -> int:
         """As `Ledger.erase`."""
-        return await self._inner.erase(digests, at)
+        return await self._inner.erase(digests, at, seen)
 
     async def erased(self, digests: Collection[Digest]) -> Mapping[Digest, float]:
         """As `Ledger.erased`."""

@@ -23,6 +23,7 @@ from gateway.outbound.ledger.chain import (
     intact,
     storable,
 )
+from gateway.outbound.ledger.erasing import uncited
 from gateway.outbound.ledger.memory_consents import MemoryConsents
 from gateway.outbound.ledger.said import FORGET, KEPT_S
 from gateway.ports import Append, Checkpoint, Consents, LedgerUnavailable, Logged, Stands, Tracked
@@ -244,10 +245,11 @@ class MemoryLedger:
         self._check_available()
         return list(islice(sorted(item for item in self._payloads.items() if item[0] > after), limit))
 
-    async def erase(self, digests: Collection[Digest], at: float) -> int:
+    async def erase(self, digests: Collection[Digest], at: float, seen: int) -> int:
         """As `Ledger.erase`."""
         self._check_available()
-        gone = [digest for digest in dict.fromkeys(digests) if self._payloads.pop(digest, None) is not None]
+        free = uncited(digests, (body for _, body, *_ in self._log[seen:]))
+        gone = [digest for digest in free if self._payloads.pop(digest, None) is not None]
         self._erased |= dict.fromkeys(gone, at)
         return len(gone)
 

@@ -256,11 +256,11 @@ class SqliteLedger:
         """As `Ledger.payloads`."""
         return [(Digest(digest), body) for digest, body in await self._rows(_PAYLOADS, after, limit)]
 
-    async def erase(self, digests: Collection[Digest], at: float) -> int:
+    async def erase(self, digests: Collection[Digest], at: float, seen: int) -> int:
         """As `Ledger.erase`. The bytes are overwritten in the file, and are out of its log as well, unless somebody
         reads just then: those leave it with the next erasure, or when the last gateway on the file ends.
         """
-        gone = await self._writer.run(partial(erase, list(digests), at))
+        gone = await self._writer.run(partial(erase, list(digests), at, seen))
         if gone:
             await asyncio.to_thread(forget, self._path)
         return gone

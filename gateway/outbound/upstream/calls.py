@@ -13,7 +13,7 @@ from gateway.model.offer import Kind
 from gateway.model.tool import Answer
 from gateway.outbound.upstream.call import Call
 from gateway.outbound.upstream.questions import PROGRESS, TOKEN, AskClient, Questions
-from gateway.outbound.upstream.vetting import ELICIT, refusal
+from gateway.outbound.upstream.vetting import refusal
 from gateway.outbound.upstream.wire import Ask, Asked, Hear, Told
 from gateway.ports import Caller
 
@@ -23,7 +23,7 @@ CHANGES: Mapping[str, Sequence[Kind]] = {
     "notifications/resources/list_changed": ("resources", "resourceTemplates"),
 }
 
-Vet: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | str]
+Vet: TypeAlias = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | str]
 
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
@@ -45,7 +45,7 @@ class Calls:
         changed: Callable[[Kind], None],
         asked: AskClient | None = None,
         renewed: Callable[[], None] = lambda: None,
-        vet: Vet = lambda params: params,
+        vet: Vet = lambda _, params: params,
     ) -> None:
         """`told` and `asked` take what belongs to no call; `changed` hears which list is another one.
 
@@ -120,8 +120,8 @@ class Calls:
 
     def asked(self, asked: Asked, own: Call | None = None) -> None:
         """A request of the upstream's goes to whom it concerns; `own` as in `heard`."""
-        if asked.method == ELICIT and not self.modern:
-            fit = self._vet(asked.params)
+        if not self.modern:
+            fit = self._vet(asked.method, asked.params)
             if isinstance(fit, str):
                 self.questions.refuse(asked, refusal(fit))
                 return

@@ -16,6 +16,7 @@ from gateway.model.tool import Answer, NotSent, ProtocolError, Tool
 from gateway.outbound.credentials.consented import Consented
 from gateway.outbound.upstream import rounds
 from gateway.outbound.upstream.hearing import Hearing
+from gateway.outbound.upstream.instructions import readable
 from gateway.outbound.upstream.link import Hooks, Link
 from gateway.outbound.upstream.negotiate import Client
 from gateway.outbound.upstream.offering import Interned, Offering, Troubles
@@ -184,7 +185,8 @@ class Catalogue:
     def instructions(self, party: Party) -> str:
         """What the upstreams want a model to know, each under its name where there are several; and who is missing."""
         links = self._now(party).links
-        said = {name: link.health.agreement.instructions for name, link in links.items() if link.health.agreement}
+        theirs = {name: link.health.agreement for name, link in links.items()}
+        said = {name: readable(one.instructions, headed=len(links) > 1) for name, one in theirs.items() if one}
         missing = [
             f"The server `{name}` cannot be used now: {link.health.reason}."
             for name, link in links.items()

@@ -29,7 +29,7 @@ from gateway.outbound.upstream.questions import TOKEN, Tell
 from gateway.outbound.upstream.sight import BAGGAGE, UNSEEN, Sight, address_of, for_headers, sending
 from gateway.outbound.upstream.spec import HttpSpec, Patience, Spec
 from gateway.outbound.upstream.subscriptions import Subscriptions
-from gateway.outbound.upstream.vetting import vetted, vetted_rounds
+from gateway.outbound.upstream.vetting import passed, vetted_rounds
 from gateway.outbound.upstream.wire import Ask, Hear, unknown
 from gateway.ports import Caller
 
@@ -103,7 +103,7 @@ class Link:
         self.counts: Counter[str] = Counter()
         self.health = Health()
         self._client = client
-        self._vet = partial(vetted, spec.name if client.federates else None, secrets=spec.ask_secrets)
+        self._vet = partial(passed, spec.name if client.federates else None, secrets=spec.ask_secrets)
         self._vet_rounds = partial(vetted_rounds, spec.name if client.federates else None, secrets=spec.ask_secrets)
         self._patience = patience
         self._hooks = hooks
@@ -230,7 +230,8 @@ class Link:
             meta = {**meta, TOKEN: call.id}
         params = agreement.params(ask.params, meta, call.caller)
         call.ask = ask.sent(params, agreement.version, {**ask.headers, **told} if told else ask.headers)
-        return self._vet_rounds(await self._calls.carried(call, self._connection.carry))
+        answer = await self._calls.carried(call, self._connection.carry)
+        return self._vet_rounds(answer, task=ask.method.startswith("tasks/"))
 
     async def _own(self, method: str, params: Mapping[str, Any]) -> Answer:
         """What the gateway itself wants to know, also while the link is coming up."""

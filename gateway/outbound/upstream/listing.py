@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from gateway.model.canonical import JsonObject
+from gateway.model.canonical import JsonObject, dump_bytes
 from gateway.model.limits import DEFAULT
 from gateway.model.offer import LIST_METHODS, Kind
 from gateway.model.tool import Answer, ProtocolError, ToolResult
@@ -13,6 +13,8 @@ from gateway.outbound.upstream.wire import METHOD_NOT_FOUND
 
 MAX_ITEMS = DEFAULT.listed
 MAX_PAGES = 100
+MAX_BYTES = 16 * 1024 * 1024
+"""Of all of one list, as JSON: a client gets it on one page, and each client of an older server has one of its own."""
 MAX_TTL_MS = 24 * 3600 * 1000
 """Nobody is told that a list stays as it is for longer than a day."""
 
@@ -57,13 +59,19 @@ async def list_all(kind: Kind, ask: AskPage, most: int = MAX_ITEMS) -> Listing:
     pages: list[Mapping[str, Any]] = []
     cursors: set[str] = set()
     params: dict[str, Any] = {}
-    words = _WORDS.get(kind, kind)
+    words, room = _WORDS.get(kind, kind), MAX_BYTES
     for _ in range(MAX_PAGES):
         page = await _page(kind, ask, params)
         if page is None:
             return Listing(absent=True)
         pages.append(page)
-        items += _items(kind, page, troubles)
+        for item in _items(kind, page, troubles):
+            if (room := room - len(dump_bytes(item))) < 0:
+                break
+            items.append(item)
+        if room < 0:
+            troubles.append(f"its {words} are larger than {MAX_BYTES} bytes; the rest is not offered")
+            break
         cursor = page.get("nextCursor")
         if not isinstance(cursor, str) or len(items) > most:
             break

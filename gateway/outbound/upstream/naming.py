@@ -199,7 +199,9 @@ class Template:
 
 
 def app_addresses(tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The `ui://` resources that tools name, listed or not [io.modelcontextprotocol/ui]."""
+    """The `ui://` resources that tools name, listed or not [io.modelcontextprotocol/ui]. No others: else a tool could
+    name what another server has.
+    """
     found = []
     for tool in tools:
         meta = tool.get("_meta")
@@ -207,7 +209,7 @@ def app_addresses(tools: Sequence[Mapping[str, Any]]) -> list[str]:
         uris = [ui.get("resourceUri") if isinstance(ui, Mapping) else None]
         if isinstance(meta, Mapping):
             uris += [meta.get("ui/resourceUri"), meta.get("openai/outputTemplate")]
-        found += [uri for uri in uris if isinstance(uri, str)]
+        found += [uri for uri in uris if isinstance(uri, str) and uri.startswith("ui://")]
     return found
 
 

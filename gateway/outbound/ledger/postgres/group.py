@@ -180,7 +180,7 @@ class GroupCommit:
 
     async def _transact(self, jobs: Sequence[Job[Work]], connection: Connection) -> None:
         if not await connection.fetchval(self._sql.enter, VERSION):
-            raise self._migrated()
+            raise migrated(self._address)
         for steps, group in groupby(jobs, lambda job: isinstance(job.work, Appending)):
             if steps:
                 await self._append(list(group), connection)
@@ -212,7 +212,7 @@ class GroupCommit:
         self._witness = plan.entries[0] if plan.entries else self._witness
         wrong = await connection.fetchval(self._sql.put, *plan.rows(VERSION, state))
         if wrong == "migrated":
-            raise self._migrated()
+            raise migrated(self._address)
         return wrong is None
 
     async def _standings(self, jobs: Sequence[Job[Work]], connection: Connection, sql: str) -> dict[Account, Standing]:
@@ -233,11 +233,12 @@ class GroupCommit:
         rows = await connection.fetch(self._sql.holders, wanted) if wanted else []
         return {row["hold"]: Tracked(*row) for row in rows}
 
-    def _migrated(self) -> LedgerUnavailable:
-        return LedgerUnavailable(
-            f"the ledger `{self._address.shown}` was migrated by a newer version: "
-            "restart this gateway with that version"
-        )
+
+def migrated(address: Address) -> LedgerUnavailable:
+    """Why nothing can be written to it by this version any more."""
+    return LedgerUnavailable(
+        f"the ledger `{address.shown}` was migrated by a newer version: restart this gateway with that version"
+    )
 
 
 def _appendings(jobs: Sequence[Job[Work]]) -> list[Appending]:

@@ -9,26 +9,29 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from gateway.model.canonical import Digest
 from gateway.model.record import Record
 from gateway.outbound.ledger.chain import ROOM, decoded, entries, intact, storable
+from gateway.outbound.ledger.erasing import uncited
 from gateway.outbound.ledger.listed import in_slices
 from gateway.outbound.ledger.postgres.address import Address, parse
 from gateway.outbound.ledger.postgres.connections import Connection, Line, Patience, connect, open_pool
 from gateway.outbound.ledger.postgres.consents import PostgresConsents
 from gateway.outbound.ledger.postgres.faults import WORLD, lost, unavailable
-from gateway.outbound.ledger.postgres.group import Appending, GroupCommit
+from gateway.outbound.ledger.postgres.group import Appending, GroupCommit, migrated
 from gateway.outbound.ledger.postgres.making import prepared
-from gateway.outbound.ledger.postgres.schema import RARE, strange
+from gateway.outbound.ledger.postgres.schema import RARE, VERSION, strange
 from gateway.outbound.ledger.postgres.statements import Statements, statements
 from gateway.outbound.ledger.postgres.writer import Writer
 from gateway.outbound.ledger.said import FORGET, KEPT_S
 from gateway.ports import Append, Checkpoint, Consents, LedgerUnavailable, Logged, Stands, Tracked
+
+T = TypeVar("T")
 
 _RETRY_S = 0.05
 """Before a read that lost its connection is made again on another one."""
@@ -220,9 +223,28 @@ class PostgresLedger:
         """As `Ledger.payloads`."""
         return [(Digest(digest), body) for digest, body in await self._rows(self._sql.payloads, after, limit)]
 
-    async def erase(self, digests: Collection[Digest], at: float) -> int:
-        """As `Ledger.erase`. The bytes leave the table with the next VACUUM, and backups when those go."""
-        return await self._change(self._sql.erase, list(digests), at)
+    async def erase(self, digests: Collection[Digest], at: float, seen: int) -> int:
+        """As `Ledger.erase`. The bytes leave the table with the next VACUUM, and backups when those go.
+
+        In a transaction of its own that holds nothing else, for nobody may be within one that writes: it waits for that
+        as `closed` does.
+        """
+        wanted = [digest for digest in digests if storable((digest,))]
+
+        async def change(connection: Connection) -> int:
+            async with connection.transaction():
+                await connection.fetchval(self._sql.closed)
+                if not await connection.fetchval(self._sql.enter, VERSION):
+                    raise migrated(self._address)
+                since = [bytes(body) for (body,) in await connection.fetch(self._sql.since, seen)]
+                return await _changed(self._sql.erase, (uncited(wanted, since), at), connection)
+
+        if self._closed:
+            raise LedgerUnavailable("the ledger is closed")
+        try:
+            return await self._with(change)
+        except WORLD as error:
+            raise unavailable(self._address, error) from error
 
     async def erased(self, digests: Collection[Digest]) -> Mapping[Digest, float]:
         """As `Ledger.erased`."""
@@ -262,9 +284,16 @@ class PostgresLedger:
         raise AssertionError
 
     async def _fetched(self, sql: str, values: Sequence[Any]) -> Sequence[Any]:
+        async def fetch(connection: Connection) -> Sequence[Any]:
+            return list(await connection.fetch(sql, *values))
+
+        return await self._with(fetch)
+
+    async def _with(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """What became of it, over a connection that is no writer's."""
         async with self._pool.acquire(timeout=self._patience.statement_s) as connection:
             try:
-                return list(await connection.fetch(sql, *values))
+                return await work(connection)
             except WORLD as error:
                 if lost(error):
                     connection.terminate()

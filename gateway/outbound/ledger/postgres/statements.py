@@ -42,6 +42,7 @@ class Statements:
     lock_checkpoints: str
     checkpoint: str
     erase: str
+    since: str
     touch: str
     store: str
     once: str
@@ -115,6 +116,7 @@ _SQL = {
         INSERT INTO {s}.erased (digest, at) SELECT digest, $2 FROM gone
         ON CONFLICT (digest) DO UPDATE SET at = excluded.at
     """,
+    "since": "SELECT body FROM {s}.event WHERE place > $1",
     # Refused by a server that takes no writes.
     "touch": "SELECT FROM {s}.ledger FOR KEY SHARE",
     "store": """
