@@ -53,6 +53,7 @@ async def served(tmp_path: Path, server: list[str]) -> AsyncIterator[tuple[Proce
         "policies": "policies",
         "workflow": "w",
         "run_tokens": {"key": KEY},
+        "limits": {"denied_per_minute": None},  # some thousand are denied here
         "mcpServers": {"fx": {"command": server[0], "args": [*server[1:], str(tmp_path / "effects.log")]}},
     }
     config.write_text(json.dumps(said))
