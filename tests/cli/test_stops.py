@@ -25,6 +25,10 @@ async def test_a_running_gateway_obeys_what_is_typed_beside_it(tmp_path: Path) -
         (one,) = json.loads((await invoke(tmp_path, "stops", "--json")).stdout)
         assert (one["switch"], one["tool"], one["tenant"], one["reason"]) == (1, "read", None, "it reads too much")
         assert "it reads too much" in (await invoke(tmp_path, "stops")).stdout
+        shown = (await invoke(tmp_path, "show", "switches")).stdout
+        assert "it reads too much" in shown
+        assert "()" not in shown, "it has no workflow, phase or budget to speak of"
+        assert "going on" not in shown
         told = await invoke(tmp_path, "stop", "--lift", "1", "-m", "mended")
         assert told.stdout.startswith("Lifted switch 1.")
         assert refused(await it.call("read")) == ("denied", "default-deny"), "as policy has it"
