@@ -56,6 +56,18 @@ async def test_one_step_shows_what_was_asked_and_what_came_back_in_full(tmp_path
     assert said == "counterfoil: run `run_h` has no step 99 in this ledger; `counterfoil show run_h` lists them\n"
 
 
+async def test_an_erasure_that_means_nothing_says_so_and_an_export_says_what_it_wrote(tmp_path: Path) -> None:
+    await a_ledger(tmp_path)
+    ledger = ledger_of(tmp_path)
+    told, _ = await run("purge", "--principal", "acme/nobody", "--dry-run", *ledger)
+    assert "Nothing that may go is meant by that." in told
+    _, said = await run("purge", "--run", "run_typo", "--dry-run", *ledger, expect=1)
+    assert said == "counterfoil: no run `run_typo` is in this ledger; `counterfoil runs` lists them\n"
+    file = tmp_path / "runs.jsonl"
+    out, said = await run("export", "run_h", "--out", str(file), *ledger)
+    assert (out, said) == ("", f"counterfoil: `{file}` has 1 run; `counterfoil verify --export {file}` checks it\n")
+
+
 async def test_a_role_that_policy_asks_for_is_stated_and_recorded(tmp_path: Path) -> None:
     await a_ledger(tmp_path)
     listed, _ = await run("approvals", "list", "--json", *ledger_of(tmp_path))
