@@ -62,8 +62,8 @@ def export(
             missing = [one async for one in _lines(opened, wanted, redactor, file)]
         if out is not None and not missing:
             # Beside what a script reads, and with the way in which whoever gets it can check it.
-            said = f"`{out}` has {counted(len(wanted), 'run')}; `counterfoil verify --export {shlex.quote(str(out))}` checks it"
-            print(f"counterfoil: {said}", file=sys.stderr)
+            check = f"`counterfoil verify --export {shlex.quote(str(out))}` checks it"
+            print(f"counterfoil: `{out}` has {counted(len(wanted), 'run')}; {check}", file=sys.stderr)
         return missing
 
     missing = with_ledger(ledger, work, keys=keys)

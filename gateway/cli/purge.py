@@ -150,8 +150,8 @@ def _print(found: Erased, connections: int, *, dry: bool) -> None:
     if not (found.payloads or connections or found.left):
         # Somebody may have to show that this was done: nothing must not look like everything.
         console.print(
-            "Nothing that may go is meant by that. Look whether it is spelled so (`counterfoil runs`); a run that has not "
-            "ended keeps what it has until an hour after its last record."
+            "Nothing that may go is meant by that. Look whether it is spelled so (`counterfoil runs`); a run that has "
+            "not ended keeps what it has until an hour after its last record."
         )
     for name, count in list(found.runs.items())[:SHOWN]:
         console.print(Text(f"  {visible(name)}  {count}"))
