@@ -36,6 +36,7 @@ TOO_QUICK_S = 0.000_05
 """No disk syncs faster: what does so keeps it in memory."""
 SKEW_S = 2.0
 """By so much this clock and the ledger's may differ."""
+_PIN = "`counterfoil pin --config gateway.yaml --out PINS`; each policy that is to hold names PINS in `include:`"
 
 
 def read(config: Path) -> tuple[Settings, Plan]:
@@ -245,13 +246,11 @@ async def upstreams(plan: Plan) -> AsyncIterator[Finding]:
         for workflow, policy in sorted(plan.policies.items()):
             changed = [one.name for one in tools if one.name in policy.pins and not is_pinned(one, policy)]
             for one in changed:
-                yield wrong(
-                    f"tools {workflow}", f"`{one}` is not as it was pinned: it is withheld", "`counterfoil pin`"
-                )
+                yield wrong(f"tools {workflow}", f"`{one}` is not as it was pinned: it is withheld", _PIN)
             free = sorted(one.name for one in tools if one.name not in policy.pins)
             if free and not changed:
                 says = f"{len(free)} of {len(tools)} tools are not pinned, such as `{free[0]}`: they may change unseen"
-                yield warning(f"tools {workflow}", says, "`counterfoil pin`")
+                yield warning(f"tools {workflow}", says, _PIN)
             listed = catalogue.tools()
             for line in (
                 *surprises(policy, {one.name for one in tools}, default=workflow == plan.default),
