@@ -21,6 +21,8 @@ from gateway.model.policy import Policy
 from gateway.model.review import Refused
 from gateway.outbound.ledger import open_ledger, path_of
 from gateway.outbound.ledger.postgres.address import is_postgres, shown
+from gateway.outbound.oidc.asking import Unreachable
+from gateway.outbound.oidc.discovery import discovered, endpoint
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.plan import Plan, plan_of
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
@@ -74,10 +76,32 @@ async def configured(config: Path, settings: Settings, plan: Plan, *, notify: bo
         yield ok(about, "took a test message") if said is None else wrong(about, f"NOT DELIVERED: {said.reason}")
     for one in () if notify else machine.channels(settings.channels):
         yield one
+    async for one in providers(settings):
+        yield one
     async for one in ledger(plan):
         yield one
     async for one in upstreams(plan):
         yield one
+
+
+async def providers(settings: Settings) -> AsyncIterator[Finding]:
+    """Whether those who vouch for agents and for reviewers can be asked, and are who the file says. Nothing is shown
+    to them.
+    """
+    agents, oidc = settings.agents.oauth, settings.console.oidc
+    asked = (
+        ("provider of agents", agents.issuer if agents is not None and agents.keys == "auto" else None),
+        ("provider of reviewers", oidc.issuer if oidc is not None else None),
+    )
+    for about, issuer in asked:
+        if issuer is None:
+            continue
+        try:
+            endpoint(await discovered(issuer), "jwks_uri")
+        except Unreachable as error:
+            yield wrong(about, f"`{issuer}`: {error}", "whom it vouches for gets 503 until it can be asked")
+        else:
+            yield ok(about, f"`{issuer}` says where its keys are")
 
 
 def written_out(settings: Settings) -> Iterator[Finding]:
