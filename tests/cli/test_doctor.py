@@ -95,7 +95,7 @@ def test_a_provider_that_cannot_be_asked_or_is_another_one_is_wrong(tmp_path: Pa
 
     class Metadata(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            here = f"http://127.0.0.1:{self.server.server_address[1]}"
+            here = f"http://{self.headers['host']}"
             said = json.dumps({"issuer": here, "jwks_uri": f"{here}/keys"}).encode()
             self.send_response(200)
             self.end_headers()
