@@ -91,6 +91,9 @@ def plan_of(settings: Settings) -> Plan:
     """
     source: Source | None = None
     if settings.policies is not None:
+        if not settings.policies.exists():
+            where = f"`policies:` in gateway.yaml names `{settings.policies}`, and there is nothing"
+            raise ValueError(f"{where}; without that line the starter policy decides")
         check = Trouble(partial(misplaced, places=settings.places))
         policies, source = first(partial(load_from, settings.policies, settings.workflow, check))
     else:

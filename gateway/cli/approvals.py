@@ -34,6 +34,8 @@ ROLE = Annotated[
     list[str] | None, typer.Option("--role", help="A role in which you decide, where policy asks for one.")
 ]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Plain JSON.")]
+_OPTIONS = {"role": ": `--role` says in which one you decide", "reason": ": `--reason`"}
+"""By the check that refused: by which option what it wants is said."""
 LIMIT = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 
 
@@ -181,7 +183,8 @@ async def _decided(
             return one
         return one, await desk.decide(replace(said, action=one.action or ""), by)
     except Refused as refused:
-        return refused.reason
+        # The kernel's words are for every door; here it can be said by which option.
+        return refused.reason + _OPTIONS.get(refused.check, "")
     except CorruptLedger as error:
         return f"the ledger is corrupt: {error}"
 

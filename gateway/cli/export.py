@@ -1,6 +1,7 @@
 """`counterfoil export`: runs as lines of JSON, with proofs, for somebody who has not the ledger."""
 
 import os
+import shlex
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import typer
 
 from gateway.cli.durations import duration
 from gateway.cli.ledgers import LedgerOption, fail, with_ledger
+from gateway.cli.plain import counted
 from gateway.model.canonical import dump
 from gateway.outbound.payload_keys import Keyring
 from gateway.outbound.redaction import DetectingRedactor, Rules
@@ -57,7 +59,12 @@ def export(
         wanted = [*(runs or ())] if started is None else await _since(opened, started)
         wanted = [*dict.fromkeys([await _named(opened, one) for one in wanted])]
         with _written(out) as file:
-            return [one async for one in _lines(opened, wanted, redactor, file)]
+            missing = [one async for one in _lines(opened, wanted, redactor, file)]
+        if out is not None and not missing:
+            # Beside what a script reads, and with the way in which whoever gets it can check it.
+            check = f"`counterfoil verify --export {shlex.quote(str(out))}` checks it"
+            print(f"counterfoil: `{out}` has {counted(len(wanted), 'run')}; {check}", file=sys.stderr)
+        return missing
 
     missing = with_ledger(ledger, work, keys=keys)
     if missing:

@@ -36,7 +36,8 @@ def keygen(
             _write(file, new_key())
         key = seal_key(file.read_text(encoding="utf-8"))
     except FileExistsError:
-        fail(f"`{file}` is there already, and is left as it is; `--public` prints its public key", 2)
+        there = f"`{file}` is there already, and is left as it is"
+        fail(f"{there}; name another file" if data else f"{there}; `--public` prints its public key", 2)
     except OSError as error:
         fail(f"`{file}` cannot be used: {(error.strerror or 'it fails').lower()}", 2)
     except (BadKey, UnicodeDecodeError):

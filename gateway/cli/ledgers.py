@@ -45,20 +45,29 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 
 def with_ledger(
-    url: str | None, work: Callable[[Ledger], Awaitable[T]], code: int = 1, keys: Keyring | None = None
+    url: str | None,
+    work: Callable[[Ledger], Awaitable[T]],
+    code: int = 1,
+    keys: Keyring | None = None,
+    *,
+    reads_payloads: bool = True,
 ) -> T:
     """The result of the work over the opened ledger; its troubles end the command with one line and that code.
 
-    Payloads are decrypted with `keys`, or with those that the environment names.
+    Payloads are decrypted with `keys`, or with those that the environment names. That one is lacking is said, unless
+    the work reads none.
     """
 
     async def run() -> T:
         known = keyring_in(os.environ) if keys is None else keys
         ledger = await open_ledger(existing(url or default_ledger_url()), make=False, keys=known)
         try:
-            lacking = await lacking_key(ledger)
+            lacking = await lacking_key(ledger) if reads_payloads else None
             if lacking is not None:
-                note = f"payloads are encrypted with the key {lacking}, which is not given (COUNTERFOIL_DATA_KEY)"
+                note = (
+                    f"payloads are encrypted with the key {lacking}, which is not given, and cannot be shown: name its "
+                    "file by `COUNTERFOIL_DATA_KEY=FILE`"
+                )
                 print(f"counterfoil: {note}", file=sys.stderr)
             return await work(ledger)
         finally:
@@ -78,6 +87,11 @@ def existing(url: str) -> str:
     if not is_postgres(url) and url != "memory:" and not Path(path_of(url)).exists():
         raise ValueError(f"there is no ledger at `{path_of(url)}` yet; `--ledger` names another")
     return url
+
+
+def ledger_shown(url: str | None) -> str:
+    """The address of the ledger that is meant, for people: without a password."""
+    return shown(url or default_ledger_url())
 
 
 def ledger_option(url: str | None) -> str:

@@ -81,7 +81,8 @@ _TITLES = {"attempt": "Did {} happen?", "approval": "May {} be called?", "run": 
 
 def markdown(one: Packet) -> str:
     """For a ticket."""
-    title = _TITLES[one.about].format(escaped(visible(one.tool or one.run)))
+    over = one.about == "attempt" and not (one.options or one.goes_on or one.person)
+    title = ("The call of {}" if over else _TITLES[one.about]).format(escaped(visible(one.tool or one.run)))
     lines = [f"# {title}", "", escaped(visible(one.question)), ""]
     lines += [f"- `{option.command}`: {escaped(option.follows)}" for option in one.options]
     lines += [""] if one.options else []

@@ -12,6 +12,7 @@ from gateway.inbound.told.words import seconds as seconds
 from gateway.inbound.told.words import size as size
 from gateway.inbound.told.words import spell as spell
 from gateway.inbound.told.words import visible as visible
+from gateway.inbound.told.words import whose as whose
 
 
 def plain_table(title: str | None = None) -> Table:

@@ -64,6 +64,8 @@ def purge(
     whose = principal if not (run or before or data_class) else None
 
     async def pass_over(opened: Ledger, *, dry: bool) -> tuple[Erased, int]:
+        if run is not None and not await opened.read(run, limit=1):
+            raise ValueError(f"no run `{run}` is in this ledger; `counterfoil runs` lists them")
         return await _erased(opened, rule, free_at, dry=dry), await _disconnected(opened, whose, dry=dry)
 
     if not dry_run and not yes:
@@ -145,6 +147,12 @@ def _print(found: Erased, connections: int, *, dry: bool) -> None:
         gone = "would be disconnected" if dry else "disconnected, of which their providers are not told"
         console.print(Text(f"{counted(connections, 'account')} at other providers {gone}"))
     console.print(Text(f"{counted(found.payloads, 'payload')} of {counted(len(found.runs), 'run')} {what}"))
+    if not (found.payloads or connections or found.left):
+        # Somebody may have to show that this was done: nothing must not look like everything.
+        console.print(
+            "Nothing that may go is meant by that. Look whether it is spelled so (`counterfoil runs`); a run that has "
+            "not ended keeps what it has until an hour after its last record."
+        )
     for name, count in list(found.runs.items())[:SHOWN]:
         console.print(Text(f"  {visible(name)}  {count}"))
     if len(found.runs) > SHOWN:

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from gateway.cli.ledgers import LedgerOption, config_option, fail, with_ledger
-from gateway.outbound.ledger.postgres.address import shown
-from gateway.settings import default_ledger_url, load_settings
+from gateway.cli.ledgers import LedgerOption, config_option, fail, ledger_shown, with_ledger
+from gateway.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Reviewers, and what their programs show.")
 
@@ -82,7 +81,7 @@ def revoke(
     name: Annotated[
         str | None, typer.Option("--id", metavar="NAME", help="Instead: all that this reviewer has, sessions as well.")
     ] = None,
-    tenant: Annotated[str, typer.Option(help="The tenant of NAME.")] = "local",
+    tenant: Annotated[str | None, typer.Option(help="The tenant of NAME; `local` where not said.")] = None,
     config: Annotated[
         Path | None, typer.Option("--config", "-c", metavar="FILE", help="The gateway's own file, for its ledger.")
     ] = None,
@@ -103,12 +102,15 @@ def revoke(
         fail(str(error), code=2)
     if credential is not None and not _CREDENTIAL.fullmatch(credential):
         fail(f"`{credential[:64]}` is no id of a token or link: 22 letters and digits, as its maker was told", code=2)
-    said = of_reviewer(tenant, name or "") if credential is None else of_credential(credential)
+    said = of_reviewer(tenant or "local", name or "") if credential is None else of_credential(credential)
     # No token that was made by now is good for longer, and no session.
-    first = with_ledger(url, lambda opened: opened.once(said, time.time() + _LONGEST_S))
-    what = f"all of {name} in {tenant}" if credential is None else credential
-    at = f"at every gateway on {shown(url or default_ledger_url())}"
+    first = with_ledger(url, lambda opened: opened.once(said, time.time() + _LONGEST_S), reads_payloads=False)
+    what = f"all of `{name}` in the tenant `{tenant or 'local'}`" if credential is None else credential
+    at = f"at every gateway on {ledger_shown(url)}"
     typer.echo(f"{what} is revoked {at}" if first else f"{what} was revoked before {at}")
+    if name is not None and tenant is None:
+        # Nobody keeps a list of reviewers, so that the wrong tenant is no mistake that could be found.
+        typer.echo(f"whoever is called `{name}` in another tenant is still let in: say `--tenant`", err=True)
 
 
 def _seconds(told: str) -> float:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
 from gateway.cli.pages import page_of, write
-from gateway.cli.plain import ago, counted, plain_table, seconds, visible
+from gateway.cli.plain import ago, counted, plain_table, seconds, visible, whose
 from gateway.cli.totals import totals
 from gateway.inbound.told.rows import Row, rows_of
 from gateway.kernel.reduce import CorruptLedger
@@ -51,7 +51,7 @@ def runs(
     for row in rows:
         calls, mutations = counted(row["calls"], "call"), counted(row["mutations"], "mutation")
         opened = ago(datetime.fromisoformat(row["opened"]), datetime.now(UTC))
-        who, where = visible(row["principal"]), f"{row['workflow']}\n{row['phase']}"
+        who, where = whose(row["tenant"], row["principal"]), f"{row['workflow']}\n{row['phase']}"
         if narrow:
             table.add_row(f"{row['run']}\n{who}, {opened}", where, f"{row['state']}\n{calls}, {mutations}")
         else:
@@ -82,6 +82,7 @@ def _summary(run: Run) -> dict[str, Any]:
         "run": run.id,
         "opened": run.opened_at.isoformat(timespec="seconds") if run.opened_at else "",
         "workflow": run.workflow,
+        "tenant": run.principal.tenant if run.principal else "",
         "principal": run.principal.id if run.principal else "",
         "phase": run.phase,
         "calls": run.spent.calls,
@@ -130,7 +131,8 @@ def show(
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
     console.print(table_of(found, console.width, changes=changes))
-    console.print(Text("\n".join(totals(found.run, found.records))))
+    if found.run.workflow:
+        console.print(Text("\n".join(totals(found.run, found.records))))
     if checks:
         _print_checks(found.records)
 
@@ -197,7 +199,8 @@ def table_of(story: Story, width: int, *, changes: bool = False) -> Table:
     """Step, transition with the phases that it led through, verdict, charge, time of the tool and result: one row for
     each proposal and what came of it; of those that changed the world alone, or may have, if only these are asked for.
     """
-    table = plain_table(f"{story.run.id}  ({story.run.workflow})")
+    # What no policy judges, such as the stops of the ledger, has no workflow.
+    table = plain_table(f"{story.run.id}  ({story.run.workflow})" if story.run.workflow else story.run.id)
     narrow = width < WIDE
     table.add_column("step", justify="right")
     table.add_column("transition, call, result" if narrow else "transition, call", ratio=5, overflow="fold")

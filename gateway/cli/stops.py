@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
+from gateway.cli.ledgers import LedgerOption, book, console, fail, ledger_option, ledger_shown, reviewer, with_ledger
 from gateway.cli.plain import ago, plain_table, visible
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.events import IntentRecorded, RunOpened, SwitchThrown
@@ -47,18 +47,18 @@ def stop(
     if not reason.strip():
         fail("say why, with `--reason`; it is kept for ever, and told to whoever is refused", code=2)
     if run is not None:
-        _say(with_ledger(ledger, lambda opened: _end(opened, run, reason)))
+        _say(with_ledger(ledger, lambda opened: _end(opened, run, reason), reads_payloads=False))
     elif lift is not None:
-        _say(with_ledger(ledger, lambda opened: _lift(opened, lift, reason)))
+        _say(with_ledger(ledger, lambda opened: _lift(opened, lift, reason), reads_payloads=False))
     else:
-        _say(with_ledger(ledger, lambda opened: _throw(opened, given, reason)))
+        _say(with_ledger(ledger, lambda opened: _throw(opened, given, reason, ledger), reads_payloads=False))
 
 
 def _say(told: Sequence[str] | Refused) -> None:
     if isinstance(told, Refused):
         fail(told.reason)
     for line in told:
-        console.print(Text(visible(line)))
+        console.print(Text(visible(line)), soft_wrap=True)
 
 
 async def _end(ledger: Ledger, run: str, reason: str) -> Sequence[str] | Refused:
@@ -71,19 +71,22 @@ async def _end(ledger: Ledger, run: str, reason: str) -> Sequence[str] | Refused
     return [f"Stopped the run `{run}` for good. What is under way in it is recorded to its end."]
 
 
-async def _throw(ledger: Ledger, names: dict[str, Any], reason: str) -> Sequence[str] | Refused:
+async def _throw(ledger: Ledger, names: dict[str, Any], reason: str, url: str | None) -> Sequence[str] | Refused:
+    """It says where it was thrown: a switch in another ledger than a gateway's stops nothing there."""
     by, desk = reviewer(), Desk(await book(ledger))
     try:
         switch = await desk.throw(SwitchThrown(**names, by=by.who, via=by.via, reason=reason), by)
     except Refused as refused:
         return refused
     strange = [
-        f"Nothing in this ledger has the {name} `{value}`: look whether it is spelled so."
+        f"Nothing in this ledger has the {name} `{value}`: look whether it is spelled so, and whether this is the "
+        "gateway's ledger; `--ledger` names another."
         for name, value in names.items()
         if value not in await _known(ledger, name)
     ]
-    lifting = f"`counterfoil stop --lift {switch.number} --reason …` lets it go on."
-    return [f"Stopped {what(switch.event)}: switch {switch.number}. {lifting}", *strange]
+    where = f"for every gateway on {ledger_shown(url)}"
+    lifting = f"`counterfoil stop --lift {switch.number} --reason …{ledger_option(url)}` lets it go on."
+    return [f"Stopped {what(switch.event)} {where}: switch {switch.number}.", lifting, *strange]
 
 
 async def _known(ledger: Ledger, name: str) -> set[str | None]:
@@ -112,12 +115,12 @@ def stops(
     async def work(opened: Ledger) -> Sequence[Switch]:
         return await Desk(await book(opened)).switches(reviewer())
 
-    found = with_ledger(ledger, work)
+    found = with_ledger(ledger, work, reads_payloads=False)
     if as_json:
         typer.echo(json.dumps([_plain(one) for one in found], ensure_ascii=False))
         return
     if not found:
-        console.print("Nothing is stopped.")
+        console.print(f"Nothing is stopped on {ledger_shown(ledger)}.", soft_wrap=True)
         return
     table, now = plain_table(), datetime.now(UTC)
     for title in ("switch", "stops", "since", "by", "why"):
@@ -126,7 +129,7 @@ def stops(
         event = one.event
         table.add_row(str(one.number), *map(visible, (what(event), ago(one.at, now), event.by.id, event.reason)))
     console.print(table)
-    console.print("`counterfoil stop --lift NUMBER --reason …` lets one go on.")
+    console.print(f"`counterfoil stop --lift NUMBER --reason …{ledger_option(ledger)}` lets one go on.", soft_wrap=True)
 
 
 def _plain(one: Switch) -> dict[str, Any]:

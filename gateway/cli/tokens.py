@@ -97,5 +97,5 @@ def revoke(
         fail(f"`{run[:64]}` is no run: `counterfoil run open` says which one its token is for", code=2)
     # No token that was made by now is good for longer.
     until = time.time() + MAX_HOURS * 3600
-    first = with_ledger(url, lambda opened: opened.once(name_of(run), until))
+    first = with_ledger(url, lambda opened: opened.once(name_of(run), until), reads_payloads=False)
     typer.echo(f"the token of {run} is revoked" if first else f"the token of {run} was revoked before")

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from gateway.cli.plain import GONE, ago, cut, plain_table, visible
+from gateway.cli.plain import GONE, ago, cut, plain_table, visible, whose
 from gateway.kernel.packet import standing
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.events import ApprovalRequested
@@ -46,6 +46,7 @@ async def every_row(book: Book) -> list[Row]:
                     "about": "approval",
                     "name": event.approval,
                     "run": record.run,
+                    "tenant": run.principal.tenant if run is not None and run.principal is not None else "",
                     "principal": run.principal.id if run is not None and run.principal is not None else "",
                     "tool": event.tool,
                     "transition": event.rule,
@@ -134,7 +135,7 @@ def table_of(rows: Sequence[Row], now: datetime | None = None) -> RenderableType
     for group in _grouped(rows):
         first = group[0]
         table.add_row(
-            f"{first['name']}\n{visible(first['principal'])}",
+            f"{first['name']}\n{whose(first['tenant'], first['principal'])}",
             ago(datetime.fromisoformat(first["asked"]), now),
             _what(group),
             Text(first["risk"], style=STYLES.get(first["risk"], "")).append(f"\n{_state(first)}", style="not bold"),

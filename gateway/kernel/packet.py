@@ -247,6 +247,8 @@ def _undoing(run: Run, attempt: Attempt) -> tuple[str, bool] | None:
 
 def _asks_whether(attempt: Attempt) -> str:
     intent = attempt.intent
+    if attempt.settled:
+        return f"Nothing is asked about this call of `{intent.tool}`: what came of it is known, and recorded."
     return f"Did this call of `{intent.tool}` on `{intent.upstream}` happen, with exactly these arguments?"
 
 
@@ -289,6 +291,8 @@ def _tried(records: Sequence[Record]) -> Iterator[Tried]:
 
 def _goes_on(attempt: Attempt, known: Registered | None, now: datetime) -> tuple[str, bool]:
     """What the gateways do by themselves, and whether a person must."""
+    if attempt.settled:
+        return "", False
     if attempt.unverified:
         return f"the verifier `{attempt.asked_next}` is asked again", False
     if attempt.state is AttemptState.SUSPENDED and attempt.suspended_until is not None:

@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -17,6 +17,8 @@ KEY = "[key]"
 """How pydantic marks that it speaks of a key."""
 
 MAX_SHOWN = 64
+LISTED = 8
+"""Keys that are named where one is unknown and none is near: more are a wall that nobody reads."""
 
 
 class FilePart(BaseModel):
@@ -43,11 +45,16 @@ def read_as(document: Document, model: type[M], patterns: Mapping[str, str]) -> 
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint at the nearest right spelling, or at what there is if it is little and nothing is near."""
+    """A hint at the nearest right spelling; empty where nothing is near."""
     names = list(known)
     folded = {name.casefold(): name for name in names}
     near = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
     return f" (did you mean `{folded[near[0]]}`?)" if near else ""
+
+
+def _there_are(known: Sequence[str]) -> str:
+    """The keys, where they are few enough to be read."""
+    return f"; there are {', '.join(f'`{name}`' for name in known)}" if 0 < len(known) <= LISTED else ""
 
 
 def _is_flaw(error: Mapping[str, Any]) -> bool:
@@ -67,7 +74,8 @@ def _problem(
         case "missing":
             return document.problem(place[:-1], f"the key `{place[-1]}` is missing", at_key=True)
         case "extra_forbidden":
-            hint = did_you_mean(str(place[-1]), _keys_at(schema, place[:-1]))
+            known = _keys_at(schema, place[:-1])
+            hint = did_you_mean(str(place[-1]), known) or _there_are(known)
             return document.problem(place, f"no key `{place[-1]}` is known here{hint}", at_key=True)
         case _:
             return document.problem(place, _words(error, patterns), at_key=KEY in error["loc"])

@@ -47,7 +47,8 @@ NEXT_STEP: Mapping[Outcome, str] = {
     Outcome.VERIFICATION_FAILED: "The effect was made but its postcondition does not hold. Read the evidence, then "
     "correct it.",
     Outcome.TOOL_WITHHELD: "Do not use this tool. Tell the user that its name or definition must be reviewed.",
-    Outcome.UPSTREAM_UNAVAILABLE: "Nothing was sent. Wait and repeat, or go on without this tool.",
+    Outcome.UPSTREAM_UNAVAILABLE: "Nothing was sent. If the reason says what a person must do, tell the user, and "
+    "repeat once it is done; else wait and repeat, or go on without this tool.",
     Outcome.LEDGER_UNAVAILABLE: "The gateway cannot record calls now. Wait; tell the user if it lasts.",
     Outcome.VERIFIED_SUCCESS: "The run has reached its goal. Report success with its evidence; call no more tools.",
     Outcome.INFEASIBLE: "Stop. Report what is missing; more calls cannot change it.",

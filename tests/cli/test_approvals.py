@@ -100,7 +100,7 @@ async def test_several_are_answered_at_once_and_each_stands_for_itself(tmp_path:
     assert "no approval `ap_nothing` is in this ledger" in done.output
     assert done.output.count("Approved, for this exact action, once.") == 2
     refused = await invoke(tmp_path, "approvals", "reject", second, expect=1)
-    assert refused.output.startswith("counterfoil: ")
+    assert refused.output == f"counterfoil: say why: a no to `{second}` wants a reason: `--reason`\n"
     await invoke(tmp_path, "approvals", "reject", second, "-m", "too much")
     again = await invoke(tmp_path, "approvals", "approve", "--yes", second, expect=1)
     assert "rejected by" in again.output

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,37 @@ def test_a_question_for_whatever_there_is_is_told(tmp_path: Path) -> None:
 def test_a_configuration_that_cannot_be_used_is_told_with_its_places(tmp_path: Path) -> None:
     found = seen(tmp_path, NAMED, expect=1, limits={"concurrent": {"per_princpal": 5}})
     assert "per_princpal" in found["configuration"][1]
+
+
+def test_a_provider_that_cannot_be_asked_or_is_another_one_is_wrong(tmp_path: Path) -> None:
+    """One that answers is the one whose issuer it names itself."""
+
+    class Metadata(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            here = f"http://{self.headers['host']}"
+            said = json.dumps({"issuer": here, "jwks_uri": f"{here}/keys"}).encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Metadata) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        here = f"http://127.0.0.1:{server.server_port}"
+        try:
+            for folder, issuer, code in (("right", here, 0), ("another", f"{here}/realms/acme", 1)):
+                (tmp_path / folder).mkdir()
+                found = seen(tmp_path / folder, NAMED, expect=code, agents={"oauth": {"issuer": issuer}})
+                assert found["provider of agents"][0] == ("wrong" if code else "ok")
+        finally:
+            server.shutdown()
+            thread.join(5)
+    (tmp_path / "gone").mkdir()
+    found = seen(tmp_path / "gone", NAMED, expect=1, agents={"oauth": {"issuer": here}})
+    assert found["provider of agents"] == ("wrong", f"`{here}`: the provider cannot be reached")
 
 
 def test_a_server_that_does_not_come_up_is_wrong(tmp_path: Path) -> None:

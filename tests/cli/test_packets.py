@@ -98,6 +98,15 @@ async def test_an_unknown_attempt_is_told_with_what_else_was_tried_and_may_still
     assert one.alternatives[0].depends_on == ("`run_1.2` is settled first",)
 
 
+async def test_of_a_call_that_was_answered_nothing_is_asked_and_nothing_waits() -> None:
+    async with house(**ESCALATES) as it:
+        await it.call("read")
+        one = await packet(it, "run_1.2")
+    assert (one.state, one.person, one.goes_on, commands(one)) == ("answered", False, "", [])
+    assert one.question == "Nothing is asked about this call of `read`: what came of it is known, and recorded."
+    assert markdown(one).startswith("# The call of read\n")
+
+
 async def test_a_question_is_told_with_what_each_answer_does() -> None:
     async with house(**ESCALATES) as it:
         await it.call("read")

@@ -56,6 +56,19 @@ async def test_one_step_shows_what_was_asked_and_what_came_back_in_full(tmp_path
     assert said == "counterfoil: run `run_h` has no step 99 in this ledger; `counterfoil show run_h` lists them\n"
 
 
+@pytest.mark.slow
+async def test_an_erasure_that_means_nothing_says_so_and_an_export_says_what_it_wrote(tmp_path: Path) -> None:
+    await a_ledger(tmp_path)
+    ledger = ledger_of(tmp_path)
+    told, _ = await run("purge", "--principal", "acme/nobody", "--dry-run", *ledger)
+    assert "Nothing that may go is meant by that." in told
+    _, said = await run("purge", "--run", "run_typo", "--dry-run", *ledger, expect=1)
+    assert said == "counterfoil: no run `run_typo` is in this ledger; `counterfoil runs` lists them\n"
+    file = tmp_path / "runs.jsonl"
+    out, said = await run("export", "run_h", "--out", str(file), *ledger)
+    assert (out, said) == ("", f"counterfoil: `{file}` has 1 run; `counterfoil verify --export {file}` checks it\n")
+
+
 async def test_a_role_that_policy_asks_for_is_stated_and_recorded(tmp_path: Path) -> None:
     await a_ledger(tmp_path)
     listed, _ = await run("approvals", "list", "--json", *ledger_of(tmp_path))
@@ -84,6 +97,26 @@ async def test_runs_stand_whole_in_eighty_columns(tmp_path: Path) -> None:
     narrow, _ = await run("runs", *ledger_of(tmp_path), COLUMNS="80")
     assert "1 call, 0 mutations" in narrow
     assert max(map(len, narrow.splitlines())) <= 80
+
+
+@pytest.mark.slow
+async def test_of_another_tenant_it_is_said_which_one_whoever_asks_belongs_to(tmp_path: Path) -> None:
+    ledger = await open_ledger(ledger_of(tmp_path)[1])
+    upstreams = world.ScriptedUpstreams()
+    upstreams.offer(world.tool("pay"))
+    rules = [{"name": "p", "tools": ["pay"], "approval": {}}]
+    async with house(ledger, upstreams=upstreams, transitions=rules) as it:
+        for name, who in (("run_a", Principal("ci", "acme")), ("run_b", Principal("ci", "globex"))):
+            await it.engine.open_run(run=name, principal=who, origin="token", attribution={})
+            proposed = world.proposal("pay", {"n": 1}, run=name, principal=who)
+            proposed = replace(proposed, arguments_digest=digest({"n": 1}, ledger.salt))
+            await it.engine.call(proposed, world.PatientCaller())
+    await ledger.close()
+    for command in (("runs",), ("approvals", "list"), ("approvals", "list", "--all")):
+        told, _ = await run(*command, *ledger_of(tmp_path))
+        assert "acme/ci" in told
+        assert "globex/ci" in told
+    assert "acme/ci, phase" in (await run("show", "run_a", *ledger_of(tmp_path)))[0]
 
 
 async def test_one_damaged_run_hides_no_other(tmp_path: Path) -> None:

@@ -158,9 +158,11 @@ def test_what_a_reviewer_has_is_revoked_by_its_id_or_by_their_name(tmp_path: Pat
     on = f"at every gateway on sqlite:///{tmp_path / 'ledger.db'}"
     assert said(*command)[0].endswith(f"is revoked {on}"), "as it stands there, it finds the ledger"
     assert said(*command)[0].endswith(f"was revoked before {on}")
-    assert (
-        said("reviewer", "revoke", *at, "--id", "anna", "--tenant", "acme")[0] == f"all of anna in acme is revoked {on}"
-    )
+    revoked, noted = said("reviewer", "revoke", *at, "--id", "anna", "--tenant", "acme")
+    assert (revoked, noted) == (f"all of `anna` in the tenant `acme` is revoked {on}", "")
+    revoked, noted = said("reviewer", "revoke", *at, "--id", "anna")
+    assert "in the tenant `local`" in revoked
+    assert "in another tenant is still let in: say `--tenant`" in noted, "she may be of another one"
     assert "say either" in said("reviewer", "revoke", *at, code=2)[1]
     assert "say either" in said("reviewer", "revoke", *at, "--id", "anna", *command[4:], code=2)[1]
     assert "is no id of a token" in said("reviewer", "revoke", *at, "anna", code=2)[1]

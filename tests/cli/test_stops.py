@@ -13,14 +13,22 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_running_gateway_obeys_what_is_typed_beside_it(tmp_path: Path) -> None:
     async with gateway(tmp_path) as it:
-        assert (await invoke(tmp_path, "stops")).stdout == "Nothing is stopped.\n"
+        assert (await invoke(tmp_path, "stops")).stdout.startswith("Nothing is stopped on ")
         told = await invoke(tmp_path, "stop", "--tool", "read", "--reason", "it reads too much")
-        assert "Stopped the tool `read`: switch 1." in told.stdout
-        assert "look whether it is spelled so" in told.stdout, "nobody ever called it"
+        said = told.stdout.replace("\n", " ")
+        assert said.startswith("Stopped the tool `read` for every gateway on "), "it says in which ledger"
+        assert ": switch 1. `counterfoil stop --lift 1 --reason …" in said
+        assert "look whether it is spelled so, and whether this is the gateway's ledger" in said, (
+            "nobody ever called it"
+        )
         assert refused(await it.call("read")) == ("denied", "switch")
         (one,) = json.loads((await invoke(tmp_path, "stops", "--json")).stdout)
         assert (one["switch"], one["tool"], one["tenant"], one["reason"]) == (1, "read", None, "it reads too much")
         assert "it reads too much" in (await invoke(tmp_path, "stops")).stdout
+        shown = (await invoke(tmp_path, "show", "switches")).stdout
+        assert "it reads too much" in shown
+        assert "()" not in shown, "it has no workflow, phase or budget to speak of"
+        assert "going on" not in shown
         told = await invoke(tmp_path, "stop", "--lift", "1", "-m", "mended")
         assert told.stdout.startswith("Lifted switch 1.")
         assert refused(await it.call("read")) == ("denied", "default-deny"), "as policy has it"

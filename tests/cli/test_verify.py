@@ -281,6 +281,8 @@ def test_a_key_is_made_once_private_and_its_public_half_printed(tmp_path: Path) 
     again = run("keygen", file)
     says = f"`{file}` is there already, and is left as it is; `--public` prints its public key"
     assert (again.exit_code, again.output) == (2, f"counterfoil: {says}\n")
+    again = run("keygen", "--data", file)
+    assert again.output == f"counterfoil: `{file}` is there already, and is left as it is; name another file\n"
     assert file.read_text() == text
 
 

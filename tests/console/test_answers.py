@@ -85,6 +85,8 @@ async def test_two_reviewers_are_needed_and_the_page_says_who_agreed() -> None:
         assert "in the role <code>dba</code>, which you have not" in await (await at.visitor(clerk)).read(
             f"/approvals/{name}"
         )
+        owner = Reviewer("local", "local:ann", frozenset({"owner"}), via="local")
+        assert "local_roles: [dba]" in await (await at.visitor(owner)).read(f"/approvals/{name}")
         asker = Reviewer("local", world.USER.id, frozenset({"dba"}), via="link")
         assert "somebody else must answer" in await (await at.visitor(asker)).read(f"/approvals/{name}")
         assert "dba: 1 of 2 (local:boss) waits" in text_of(page)

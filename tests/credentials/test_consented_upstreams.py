@@ -88,6 +88,7 @@ async def test_whoever_has_connected_nothing_is_told_where_and_nothing_is_sent()
         heard = len(server.served.asked)
         told = await say(catalogue, by_key("bob"))
         assert isinstance(told, NotSent)
+        assert "cannot be reached" not in told.reason, "nothing is wrong with the server"
         assert told.reason.endswith(f"`bob` has not connected an account there: connect it at {PAGE}")
         for nobody in (None, FakeCaller(key="http local anonymous", modern=True)):
             answer = await say(catalogue, nobody)

@@ -165,6 +165,13 @@ async def test_what_could_not_be_started_is_not_taken_either(tmp_path: Path) -> 
     assert list(policies.in_force()) == ["w"]
 
 
+async def test_policies_that_are_not_there_are_told_by_the_line_that_names_them(tmp_path: Path) -> None:
+    config = tmp_path / "gateway.yaml"
+    config.write_text("policies: policies\nupstreams: {fs: {command: fs-server}}\n")
+    with pytest.raises(ValueError, match=r"^`policies:` in gateway.yaml names `.*/policies`, and there is nothing"):
+        plan_of(load_settings(config))
+
+
 async def test_included_files_count_wherever_they_are_and_even_before_they_exist(tmp_path: Path) -> None:
     shared = tmp_path / "shared.yaml"
     shared.write_text("values: {a: 1}")

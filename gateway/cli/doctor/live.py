@@ -21,6 +21,8 @@ from gateway.model.policy import Policy
 from gateway.model.review import Refused
 from gateway.outbound.ledger import open_ledger, path_of
 from gateway.outbound.ledger.postgres.address import is_postgres, shown
+from gateway.outbound.oidc.asking import Unreachable
+from gateway.outbound.oidc.discovery import discovered, endpoint
 from gateway.outbound.upstream.catalogue import Catalogue
 from gateway.plan import Plan, plan_of
 from gateway.ports import Ledger, LedgerUnavailable, NotOurLedger
@@ -36,6 +38,7 @@ TOO_QUICK_S = 0.000_05
 """No disk syncs faster: what does so keeps it in memory."""
 SKEW_S = 2.0
 """By so much this clock and the ledger's may differ."""
+_PIN = "`counterfoil pin --config gateway.yaml --out PINS`; each policy that is to hold names PINS in `include:`"
 
 
 def read(config: Path) -> tuple[Settings, Plan]:
@@ -73,10 +76,32 @@ async def configured(config: Path, settings: Settings, plan: Plan, *, notify: bo
         yield ok(about, "took a test message") if said is None else wrong(about, f"NOT DELIVERED: {said.reason}")
     for one in () if notify else machine.channels(settings.channels):
         yield one
+    async for one in providers(settings):
+        yield one
     async for one in ledger(plan):
         yield one
     async for one in upstreams(plan):
         yield one
+
+
+async def providers(settings: Settings) -> AsyncIterator[Finding]:
+    """Whether those who vouch for agents and for reviewers can be asked, and are who the file says. Nothing is shown
+    to them.
+    """
+    agents, oidc = settings.agents.oauth, settings.console.oidc
+    asked = (
+        ("provider of agents", agents.issuer if agents is not None and agents.keys == "auto" else None),
+        ("provider of reviewers", oidc.issuer if oidc is not None else None),
+    )
+    for about, issuer in asked:
+        if issuer is None:
+            continue
+        try:
+            endpoint(await discovered(issuer), "jwks_uri")
+        except Unreachable as error:
+            yield wrong(about, f"`{issuer}`: {error}", "whom it vouches for gets 503 until it can be asked")
+        else:
+            yield ok(about, f"`{issuer}` says where its keys are")
 
 
 def written_out(settings: Settings) -> Iterator[Finding]:
@@ -245,13 +270,11 @@ async def upstreams(plan: Plan) -> AsyncIterator[Finding]:
         for workflow, policy in sorted(plan.policies.items()):
             changed = [one.name for one in tools if one.name in policy.pins and not is_pinned(one, policy)]
             for one in changed:
-                yield wrong(
-                    f"tools {workflow}", f"`{one}` is not as it was pinned: it is withheld", "`counterfoil pin`"
-                )
+                yield wrong(f"tools {workflow}", f"`{one}` is not as it was pinned: it is withheld", _PIN)
             free = sorted(one.name for one in tools if one.name not in policy.pins)
             if free and not changed:
                 says = f"{len(free)} of {len(tools)} tools are not pinned, such as `{free[0]}`: they may change unseen"
-                yield warning(f"tools {workflow}", says, "`counterfoil pin`")
+                yield warning(f"tools {workflow}", says, _PIN)
             listed = catalogue.tools()
             for line in (
                 *surprises(policy, {one.name for one in tools}, default=workflow == plan.default),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, assert_never
 
-from gateway.inbound.told.words import GONE, counted, cut, seconds
+from gateway.inbound.told.words import GONE, counted, cut, seconds, whose
 from gateway.model.canonical import Digest
 from gateway.model.events import (
     ApprovalDecided,
@@ -206,7 +206,8 @@ def _told(record: Record, payloads: Mapping[Digest, Any], attempts: dict[str, Ro
     match event:
         case RunOpened():
             goal = [event.goal] if event.goal else []
-            return Row(step, "", "", "run opened", results=[f"{event.principal.id}, phase {event.phase}", *goal])
+            who = whose(event.principal.tenant, event.principal.id)
+            return Row(step, "", "", "run opened", results=[f"{who}, phase {event.phase}", *goal])
         case Denied():
             rule = event.transition or event.rule or ""
             other = f"{event.rule}: " if event.rule and event.rule != rule else ""

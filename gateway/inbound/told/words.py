@@ -13,6 +13,11 @@ def visible(text: str, *, keep: str = "") -> str:
     return spelled_out(text, keep=keep)
 
 
+def whose(tenant: str, principal: str) -> str:
+    """`acme/ann`, harmless; the name alone where the tenant is this machine's own, as that of `local:ann` is."""
+    return visible(principal if tenant in {"", "local"} else f"{tenant}/{principal}")
+
+
 def counted(number: int, what: str) -> str:
     """`1 call`, `2 calls`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

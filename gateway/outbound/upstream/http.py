@@ -197,10 +197,12 @@ class HttpConnection:
             if call.reached:
                 call.end(Silence(f"the answer was not read: {error}"))
                 return
+            if isinstance(error, Unvouched):
+                call.end(NotSent(str(error)))  # nothing is wrong with the server: the words are about who calls
+                return
             reason = f"cannot be reached: {error}"
             call.end(NotSent(f"the upstream {reason}"))
-            if not isinstance(error, Unvouched):
-                self._lose(reason)
+            self._lose(reason)
 
     async def _exchange(self, call: Call) -> bool:
         """Whether the call has its answer; if not, the server did not know our session."""

@@ -117,7 +117,11 @@ class Told:
         if not asked.self_review and self.packet.principal == f"{by.tenant}/{by.id}":
             return "it is asked for you yourself, so that somebody else must answer"
         role = stage[0].role
-        return "" if role is None or role in by.roles else f"it wants somebody in the role `{role}`, which you have not"
+        if role is None or role in by.roles:
+            return ""
+        # Who came by the link that a gateway prints keeps its file.
+        gives = f": `console: {{local_roles: [{role}]}}` in gateway.yaml gives it to you" if by.via == "local" else ""
+        return f"it wants somebody in the role `{role}`, which you have not{gives}"
 
     @property
     def whole(self) -> bool:
