@@ -6,6 +6,7 @@ from typing import Any, Literal, assert_never
 
 from gateway.kernel.asker import NEXT_STEP as NEXT_QUESTION
 from gateway.kernel.asker import says
+from gateway.kernel.checks import PERSON_S
 from gateway.kernel.left import charged, left
 from gateway.kernel.rules import Rules
 from gateway.kernel.standing import standing
@@ -41,6 +42,8 @@ NEXT_STEP: Mapping[Outcome, str] = {
     "unchanged.",
     Outcome.NEEDS_APPROVAL: "Do not try another way. Tell the user that a person must approve; then repeat this call "
     "unchanged. Where it stands, `gateway__approval` says.",
+    Outcome.NEEDS_ACCOUNT: "Nothing was sent, and nothing comes of waiting alone. Tell the user to connect their "
+    "account, at the page that `reason` names; then repeat this call unchanged. Or go on without this tool.",
     Outcome.RATE_LIMITED: "Do not repeat this call before `retry_after_s` has passed. Go on without it, or tell the "
     "user.",
     Outcome.TIMEOUT_UNKNOWN: "Whether it happened is not known. Look with a read; do not repeat the effect.",
@@ -171,7 +174,10 @@ def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, where: Answering) 
             return _said(base | _unknown(attempt, where))
         case AttemptState.UNSENT:
             reason = f"nothing was sent to the upstream `{intent.upstream}`: {attempt.says or 'it is not there'}"
-            return _said(base | {"outcome": Outcome.UPSTREAM_UNAVAILABLE, "reason": reason, "retry_after_s": 2.0})
+            outcome, pause_s = Outcome.UPSTREAM_UNAVAILABLE, 2.0
+            if attempt.needs_account:
+                outcome, pause_s = Outcome.NEEDS_ACCOUNT, PERSON_S
+            return _said(base | {"outcome": outcome, "reason": reason, "retry_after_s": pause_s})
         case AttemptState.REFUTED:
             return _said(base | {"outcome": Outcome.DENIED, "reason": "it was proven that this call did not happen"})
         case AttemptState.OPEN | AttemptState.SUSPENDED:

@@ -17,7 +17,7 @@ from gateway.outbound.credentials.vault import Vault
 from gateway.outbound.payload_keys import Keyring
 from gateway.outbound.upstream.catalogue import Catalogue
 from tests.credentials.authority import Guarded
-from tests.credentials.consenting import KEY, PAGE, Consulted, Shared, behalf
+from tests.credentials.consenting import AGAIN, KEY, PAGE, Consulted, Shared, behalf
 from tests.credentials.test_tokens import until
 from tests.credentials.test_upstreams import caller, said, say
 from tests.upstream.callers import FakeCaller
@@ -88,11 +88,15 @@ async def test_whoever_has_connected_nothing_is_told_where_and_nothing_is_sent()
         heard = len(server.served.asked)
         told = await say(catalogue, by_key("bob"))
         assert isinstance(told, NotSent)
+        assert told.needs_account
+        tool = await catalogue.tool("say", by_key("bob").party)
+        assert tool is not None
+        assert (tool.healthy, tool.needs_account) == (False, True)
         assert told.reason.endswith(f"`bob` has not connected an account there: connect it at {PAGE}")
         for nobody in (None, FakeCaller(key="http local anonymous", modern=True)):
             answer = await say(catalogue, nobody)
             assert isinstance(answer, NotSent)
-            assert mail.nobody in answer.reason
+            assert (mail.nobody in answer.reason, answer.needs_account) == (True, False)
         assert len(server.served.asked) == heard
         health = catalogue.health()["u"]
         assert (health["personal"], "bob" in str(health)) == (True, False)
@@ -124,6 +128,17 @@ async def test_a_call_that_is_under_way_when_its_principal_disconnects_has_its_a
         server.goes_on.set()
         assert await under_way == said("acme-ann")
         assert await say(catalogue, by_key("bob")) == said("acme-bob")
+
+
+async def test_a_call_over_a_connection_that_is_up_is_told_too_that_what_was_agreed_to_is_over() -> None:
+    async with ground() as (at, _server, mail, catalogue):
+        await at.connected(mail)
+        assert await say(catalogue, by_key("ann")) == said("acme-ann")
+        at.provider.refreshing.clear()
+        at.clock.tell(700)
+        told = await say(catalogue, by_key("ann"))
+        assert isinstance(told, NotSent)
+        assert (AGAIN in told.reason, told.needs_account) == (True, True)
 
 
 async def test_another_account_is_another_connection() -> None:

@@ -81,6 +81,16 @@ async def test_a_refused_connection_did_nothing_and_costs_nothing() -> None:
         assert outcome(await it.call("write", {"b": 1})) == "budget_exhausted"
 
 
+async def test_whoever_must_connect_an_account_is_told_so_and_not_to_wait() -> None:
+    async with house(budgets={"calls": 1}) as it:
+        it.upstreams.will("write", NotSent("connect it at the page", needs_account=True))
+        told = (await it.call("write")).refusal
+        assert told is not None
+        assert (told.outcome, told.executed, told.retry_after_s) == (Outcome.NEEDS_ACCOUNT, False, 60.0)
+        assert told.next.startswith("Nothing was sent, and nothing comes of waiting alone.")
+        assert outcome(await it.call("write")) == "result"  # it cost nothing
+
+
 async def test_a_late_answer_is_recorded_and_told_to_whoever_asks_again() -> None:
     async with house() as it:
         it.upstreams.will("write", Silence("timeout"))

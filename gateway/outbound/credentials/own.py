@@ -34,19 +34,20 @@ class Wants:
 
     def none(self, holder: Holder) -> NoToken:
         """They never consented."""
-        return NoToken(f"`{holder.principal}` has not connected an account there: connect it at {self.page}")
+        words = f"`{holder.principal}` has not connected an account there: connect it at {self.page}"
+        return NoToken(words, needs_account=True)
 
     def over(self, holder: Holder) -> NoToken:
         """They did, and that is over."""
         words = (
             f"what `{holder.principal}` agreed to there has ended or was taken back: connect it again at {self.page}"
         )
-        return NoToken(words, refused=True, over=True)
+        return NoToken(words, refused=True, over=True, needs_account=True)
 
     def moved(self, holder: Holder) -> NoToken:
         """They did, at another provider."""
         words = f"its provider is another one than `{holder.principal}` agreed at: connect it again at {self.page}"
-        return NoToken(words, refused=True, over=True)
+        return NoToken(words, refused=True, over=True, needs_account=True)
 
 
 class Own:

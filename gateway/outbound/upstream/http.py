@@ -198,8 +198,10 @@ class HttpConnection:
                 call.end(Silence(f"the answer was not read: {error}"))
                 return
             reason = f"cannot be reached: {error}"
-            call.end(NotSent(f"the upstream {reason}"))
-            if not isinstance(error, Unvouched):
+            unvouched = isinstance(error, Unvouched)
+            needs_account = isinstance(error, Unvouched) and error.needs_account
+            call.end(NotSent(f"the upstream {reason}", needs_account=needs_account))
+            if not unvouched:
                 self._lose(reason)
 
     async def _exchange(self, call: Call) -> bool:

@@ -20,6 +20,10 @@ a closing one is a call of which nobody knows whether it arrived."""
 class Unvouched(CannotConnect):
     """There is no token in the name of who calls: nothing is wrong with the connection, or with the server."""
 
+    def __init__(self, reason: str, *, needs_account: bool) -> None:
+        super().__init__(reason)
+        self.needs_account = needs_account
+
 
 _UNAUTHORIZED = 401
 _BAD_TOKEN = re.compile(r"(?i)\bbearer\b.*\berror\s*=\s*\"?invalid_token\b", re.DOTALL)
@@ -97,7 +101,9 @@ class Place:
         try:
             return await credential.token(behalf)
         except NoToken as error:
-            raise (Unvouched if credential.personal else CannotConnect)(str(error)) from None
+            if not credential.personal:
+                raise CannotConnect(str(error)) from None
+            raise Unvouched(str(error), needs_account=error.needs_account) from None
 
     def _connected(self) -> Http:
         if self._http is None:
