@@ -68,7 +68,7 @@ class Consented:
         self._vault: Vault | None = None
         self._ended: Callable[[str, str], None] = lambda _tenant, _principal: None
         self._own: OrderedDict[Holder, Own] = OrderedDict()
-        self._renewing: set[asyncio.Task[Held]] = set()
+        self._renewing: set[asyncio.Task[Held | None]] = set()
 
     def open(self, vault: Vault, ended: Callable[[str, str], None]) -> None:
         """Consents are kept there; `ended` is called with tenant and principal where one has ended, or is another one,
@@ -137,9 +137,11 @@ class Consented:
             return  # without the ledger no call is sent
         for holder, own in known.items():
             there, here = found.get(holder), own.stand
+            if self._own.get(holder) is not own:
+                continue  # it was made anew while we looked
             if (there and there.name) != (here and here.name):
                 self._end(holder)
-            elif there != here:
+            elif there and here and there.version > here.version:  # not where it was renewed here while we looked
                 own.kept.renew()
 
     def _end(self, holder: Holder) -> None:

@@ -61,7 +61,7 @@ class Own:
         wants: Wants,
         monotonic: Callable[[], float],
         chance: Callable[[], float],
-        under_way: set["asyncio.Task[Held]"],
+        under_way: set["asyncio.Task[Held | None]"],
         revocation_url: str | None = None,
     ) -> None:
         """`client` as what is renewed is asked for: no scope. `monotonic` and `chance` as in `Kept`.
@@ -105,8 +105,9 @@ class Own:
             if held.grant.refresh is None:
                 raise self._wants.over(self.holder)
             mine = await self._vault.claim(held)
-            if mine is not None:
-                return self._give(await self._renewed(mine))
+            made = None if mine is None else await self._renewed(mine)
+            if made is not None:
+                return self._give(made)
             if self._monotonic() >= until:
                 raise NoToken("another gateway renews what its principal agreed to, and is not done")
             await asyncio.sleep(LOOK_S)
@@ -141,20 +142,22 @@ class Own:
         ahead_s = (grant.until - grant.got_at) * AHEAD * (1 + self._chance() / 2)
         return Granted(token, max(0.0, grant.until - now), renew_s=max(0.0, grant.until - ahead_s - now))
 
-    async def _renewed(self, mine: Held) -> Held:
+    async def _renewed(self, mine: Held) -> Held | None:
         """Whoever leaves, or closes us, does not break it off."""
         task = asyncio.get_running_loop().create_task(self._renew(mine))
         self._under_way.add(task)
         task.add_done_callback(self._over)
         return await asyncio.shield(task)
 
-    def _over(self, task: "asyncio.Task[Held]") -> None:
+    def _over(self, task: "asyncio.Task[Held | None]") -> None:
         self._under_way.discard(task)
         if not task.cancelled():
             _ = task.exception()  # whoever waited has it; if nobody does any more, nobody need hear of it
 
-    async def _renew(self, mine: Held) -> Held:
-        """What the provider gives is kept before anybody has it.
+    async def _renew(self, mine: Held) -> Held | None:
+        """What the provider gives is kept before anybody has it; None where another consent stands there by now.
+
+        That one is left alone: with one token providers take back all that its person agreed to [RFC 7009, 2.1].
 
         Raises: NoToken.
         """
@@ -171,6 +174,8 @@ class Own:
         now = self._vault.clock.now()
         kept = await self._vault.renewed(mine, renewed(grant, given, now))
         if kept is None:  # they have taken it back, or agreed anew, while we asked
+            if await self._vault.stands([self.holder]):
+                return None
             await self._revoke(given)
             raise self._wants.none(self.holder)
         return kept
