@@ -11,6 +11,7 @@ from typing import Annotated, TypeAlias
 import typer
 from rich.text import Text
 
+from gateway.cli import consents
 from gateway.cli.durations import duration
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
 from gateway.cli.plain import counted, visible
@@ -125,14 +126,10 @@ async def _erased(ledger: Ledger, rule: str, free_at: Callable[[float], _Free], 
 
 
 async def _disconnected(ledger: Ledger, whose: str | None, *, dry: bool) -> int:
-    """How many accounts of that principal at other providers are connected no more, or would not be."""
     if whose is None:
         return 0
     tenant, slash, name = whose.rpartition("/")
-    holders = await ledger.consents.held(name, tenant if slash else None)
-    for holder in () if dry else holders:
-        await ledger.consents.drop(holder)
-    return len(holders)
+    return await consents.disconnected(ledger, name, tenant if slash else None, dry=dry)
 
 
 def _told(found: Erased) -> dict[str, object]:
@@ -142,8 +139,7 @@ def _told(found: Erased) -> dict[str, object]:
 def _print(found: Erased, connections: int, *, dry: bool) -> None:
     what = "would be erased" if dry else "erased"
     if connections:
-        gone = "would be disconnected" if dry else "disconnected, of which their providers are not told"
-        console.print(Text(f"{counted(connections, 'account')} at other providers {gone}"))
+        console.print(consents.told(connections, dry=dry))
     console.print(Text(f"{counted(found.payloads, 'payload')} of {counted(len(found.runs), 'run')} {what}"))
     for name, count in list(found.runs.items())[:SHOWN]:
         console.print(Text(f"  {visible(name)}  {count}"))

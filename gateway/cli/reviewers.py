@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 
+from gateway.cli import consents
 from gateway.cli.ledgers import LedgerOption, config_option, fail, with_ledger
 from gateway.outbound.ledger.postgres.address import shown
+from gateway.ports import Ledger
 from gateway.settings import default_ledger_url, load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Reviewers, and what their programs show.")
@@ -90,7 +92,8 @@ def revoke(
 ) -> None:
     """Have every gateway of this ledger let in no more who shows that token or link, or a session that came of it.
 
-    With --id nobody of that name is let in for a year, by whichever door; who is to come back needs another name.
+    With --id nobody of that name is let in for a year, by whichever door, and what they connected at other providers
+    is disconnected, as they could not do it any more; who is to come back needs another name.
     It is in force within two seconds, cannot be taken back, and needs no gateway that runs.
     """
     if (credential is None) == (name is None):
@@ -104,11 +107,19 @@ def revoke(
     if credential is not None and not _CREDENTIAL.fullmatch(credential):
         fail(f"`{credential[:64]}` is no id of a token or link: 22 letters and digits, as its maker was told", code=2)
     said = of_reviewer(tenant, name or "") if credential is None else of_credential(credential)
-    # No token that was made by now is good for longer, and no session.
-    first = with_ledger(url, lambda opened: opened.once(said, time.time() + _LONGEST_S))
+
+    async def revoked(opened: Ledger) -> tuple[bool, int]:
+        # No token that was made by now is good for longer, and no session.
+        first = await opened.once(said, time.time() + _LONGEST_S)
+        # In this order: whoever connects an account at this moment looks afterwards whether they are let in still.
+        return first, await consents.disconnected(opened, name, tenant) if name is not None else 0
+
+    first, connections = with_ledger(url, revoked)
     what = f"all of {name} in {tenant}" if credential is None else credential
     at = f"at every gateway on {shown(url or default_ledger_url())}"
     typer.echo(f"{what} is revoked {at}" if first else f"{what} was revoked before {at}")
+    if connections:
+        typer.echo(consents.told(connections).plain)
 
 
 def _seconds(told: str) -> float:
