@@ -18,6 +18,7 @@ from tests.credentials.authority import response
 from tests.credentials.consenting import (
     AGAIN,
     ANN,
+    CONNECT,
     KEY,
     behalf,
     kept,
@@ -201,6 +202,18 @@ async def test_a_provider_that_does_not_say_how_long_is_asked_every_five_minutes
         assert await gateway.token(behalf()) == first
         at.clock.tell(300)
         assert await gateway.token(behalf()) != first
+
+
+async def test_a_gateway_that_finds_nothing_to_renew_goes_on_with_no_old_token() -> None:
+    async with shared() as at:
+        one, other = at.gateway(), at.gateway("gw_2")
+        await at.connected(one)
+        first = await other.token(behalf())
+        await one.disconnect("acme", "ann")
+        at.clock.tell(600 * 0.76)
+        assert await other.token(behalf()) == first  # while that is found out
+        await asyncio.sleep(0.01)
+        assert await why(other) == CONNECT
 
 
 async def test_whoever_agrees_anew_while_it_is_renewed_is_served_and_nothing_is_taken_back_at_the_provider(

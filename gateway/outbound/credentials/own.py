@@ -33,9 +33,9 @@ class Wants:
     """Where people connect."""
 
     def none(self, holder: Holder) -> NoToken:
-        """They never consented."""
+        """They never consented, or have taken it back."""
         words = f"`{holder.principal}` has not connected an account there: connect it at {self.page}"
-        return NoToken(words, needs_account=True)
+        return NoToken(words, over=True, needs_account=True)
 
     def over(self, holder: Holder) -> NoToken:
         """They did, and that is over."""
