@@ -119,14 +119,11 @@ def left_alone(run: Run, rules: Rules, tool: str) -> Refusal:
     return _said(_base(run, rules, tool, None) | {"outcome": Outcome.DENIED, "reason": reason, "next": REPEAT})
 
 
-def crowded(run: Run, rules: Rules, tool: str, why: str) -> Refusal:
-    """Too many calls are under way. It was not judged, and nothing is recorded of it."""
-    told = {"outcome": Outcome.RATE_LIMITED, "reason": why, "retry_after_s": CROWDED_S}
+def crowded(run: Run, rules: Rules, tool: str, why: str, pause_s: float) -> Refusal:
+    """Too many calls are under way, or were denied. It was not judged, and nothing is recorded of it."""
+    told = {"outcome": Outcome.RATE_LIMITED, "reason": why, "retry_after_s": pause_s}
     return _said(_base(run, rules, tool, "limits") | told | {"next": NEXT_STEP[Outcome.RATE_LIMITED]})
 
-
-CROWDED_S = 1.0
-"""What it suggests as a pause."""
 
 REPEAT = "Nothing was executed. Repeat this call unchanged if it is still wanted."
 
