@@ -1,6 +1,5 @@
 """Connecting an account at another provider: whoever went comes back, in the session in which they went, once."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +15,6 @@ import pytest
 from gateway.inbound.console import connecting
 from gateway.inbound.console.connecting import AT_ONCE, AWAY_S, TABS
 from gateway.inbound.console.credentials import mint
-from gateway.inbound.console.revoking import of_reviewer
 from gateway.model.consent import Holder
 from gateway.model.review import Reviewer
 from gateway.outbound.credentials.consented import Consented
@@ -25,7 +23,6 @@ from gateway.ports import LedgerUnavailable
 from tests.console.office import KEYS, PRESSED, Office, Visitor, office, text_of
 from tests.credentials.authority import response
 from tests.credentials.consenting import Consulted, behalf, consented
-from tests.credentials.test_tokens import until
 from tests.upstream.http1_server import serving
 from tests.world import ToldClock
 
@@ -198,21 +195,6 @@ async def test_a_stolen_code_is_worth_nothing_in_the_attackers_own_browser() -> 
             ),
         )
         assert await it.whose("mallory") is None
-
-
-async def test_whoever_is_revoked_while_they_connect_has_connected_nothing() -> None:
-    async with ground() as it:
-        browser = await it.at.visitor(ANN)
-        address = await it.gone(browser)
-        it.provider.goes_on.clear()
-        comes = asyncio.ensure_future(it.back(browser, it.agreed(address)))
-        await until(lambda: it.provider.served.asked)
-        assert await it.at.it.ledger.once(of_reviewer("acme", "ann"), it.at.it.clock.now() + 1e6)
-        it.provider.goes_on.set()
-        answer = await comes
-        assert (answer.status_code, "nothing was connected" in answer.text) == (401, True)
-        assert await it.whose() is None
-        assert len(it.provider.revoked) == 1
 
 
 async def test_whoever_has_signed_in_meanwhile_gets_nothing_of_who_went() -> None:

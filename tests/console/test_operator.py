@@ -11,8 +11,6 @@ import pytest
 from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
-from gateway.inbound.console.operator import answers
-from gateway.inbound.console.operator.answers import Recorded
 from gateway.inbound.console.operator.seats import EACH
 from gateway.inbound.mcp.tokens import mint
 from gateway.model.tool import Silence
@@ -158,13 +156,6 @@ async def test_a_question_hides_nothing_and_what_an_agent_wrote_is_no_markup(mod
         [question] = seen
         assert "ann\\u{202e}\\u{200b}@example.org" in question
         assert all(line.startswith("    ") for line in question.split("\n") if "Approved" in line or "evil" in line)
-
-
-def test_two_arguments_that_are_spelled_alike_are_two_to_an_assistant() -> None:
-    said = answers.told(Recorded(recorded=True, says="a\u200b")).structured_content
-    assert said is not None
-    assert said["says"] == "a\\u{200b}"
-    assert answers._seen({"a\u200b": 1, "a\\u{200b}": [2]}) == {"a\\u{200b}*": 1, "a\\u{200b}": [2]}
 
 
 @BOTH
