@@ -151,6 +151,21 @@ async def test_another_account_is_another_connection() -> None:
         assert sorted(map(sorted, server.connections.values())) == [["acme-ann"], ["anns-other-account"]]
 
 
+async def test_no_connection_of_one_account_is_shown_a_token_of_another_given_at_another_gateway() -> None:
+    async with ground() as (at, server, mail, catalogue):
+        other = at.gateway("gw_2", upstream="u")
+        await at.connected(mail)
+        assert await say(catalogue, by_key("ann")) == said("acme-ann")
+        code = dict(at.provider.agree(other.flow.address("s", "v" * 43), "anns-other-account"))["code"]
+        await other.connect("acme", "ann", code, "v" * 43)
+        at.clock.tell(700)  # so that a token is wanted before anybody has looked
+        told = await say(catalogue, by_key("ann"))
+        assert isinstance(told, NotSent)
+        assert "is another one by now" in told.reason
+        assert await say(catalogue, by_key("ann")) == said("anns-other-account")
+        assert sorted(map(sorted, server.connections.values())) == [["acme-ann"], ["anns-other-account"]]
+
+
 async def test_a_call_whose_token_the_server_does_not_know_any_more_is_sent_again_with_a_renewed_one() -> None:
     async with ground() as (at, server, mail, catalogue):
         await at.connected(mail)

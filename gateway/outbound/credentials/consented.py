@@ -109,7 +109,7 @@ class Consented:
             self._make_room()
             client = unscoped(self.flow.client)
             timing = self._monotonic, self._chance
-            own = Own(holder, client, vault, self._wants, *timing, self._renewing, self._revocation_url)
+            own = Own(holder, client, vault, self._wants, *timing, self._renewing, self._another, self._revocation_url)
             self._own[holder] = own
         self._own.move_to_end(holder)
         return own
@@ -137,12 +137,14 @@ class Consented:
             return  # without the ledger no call is sent
         for holder, own in known.items():
             there, here = found.get(holder), own.stand
-            if self._own.get(holder) is not own:
-                continue  # it was made anew while we looked
             if (there and there.name) != (here and here.name):
-                self._end(holder)
+                self._another(own)
             elif there and here and there.version > here.version:  # not where it was renewed here while we looked
                 own.kept.renew()
+
+    def _another(self, own: Own) -> None:
+        if self._own.get(own.holder) is own:  # else it was ended before
+            self._end(own.holder)
 
     def _end(self, holder: Holder) -> None:
         self._own.pop(holder, None)  # not closed: whoever waits for it is told how the next look ends

@@ -62,9 +62,11 @@ class Own:
         monotonic: Callable[[], float],
         chance: Callable[[], float],
         under_way: set["asyncio.Task[Held | None]"],
+        another: Callable[["Own"], None],
         revocation_url: str | None = None,
     ) -> None:
-        """`client` as what is renewed is asked for: no scope. `monotonic` and `chance` as in `Kept`.
+        """`client` as what is renewed is asked for: no scope. `monotonic` and `chance` as in `Kept`. `another` is
+        called where another consent stands there by now.
 
         What is being renewed is `under_way`, and never broken off halfway: the provider may have forgotten what it had.
         """
@@ -80,6 +82,7 @@ class Own:
         self._monotonic = monotonic
         self._chance = chance
         self._under_way = under_way
+        self._another = another
         self._revocation_url = revocation_url
         self._given: Stand | None = None
         self._refused = b""
@@ -115,6 +118,10 @@ class Own:
     async def _read(self) -> Held:
         """Raises: NoToken."""
         held = await self._vault.read(self.holder)
+        if held is not None and self.stand is not None and held.stand.name != self.stand.name:
+            # INVARIANT: connections that were made with one account are shown no token of another.
+            self._another(self)
+            raise NoToken("what its principal agreed to is another one by now: ask again")
         self.seen, self.stand = True, None if held is None else held.stand
         if held is None:
             raise self._wants.none(self.holder)
