@@ -15,6 +15,7 @@ from gateway.outbound.credentials.consented import Consented
 from gateway.outbound.credentials.grants import TokenExchange
 from gateway.outbound.credentials.vault import Vault
 from gateway.outbound.payload_keys import Keyring
+from gateway.outbound.upstream.call import Ask
 from gateway.outbound.upstream.catalogue import Catalogue
 from tests.credentials.authority import Guarded
 from tests.credentials.consenting import AGAIN, KEY, PAGE, Consulted, Shared, behalf
@@ -149,6 +150,24 @@ async def test_another_account_is_another_connection() -> None:
         await mail.connect("acme", "ann", code, "v" * 43)
         assert await say(catalogue, by_key("ann")) == said("anns-other-account")
         assert sorted(map(sorted, server.connections.values())) == [["acme-ann"], ["anns-other-account"]]
+
+
+async def test_a_connection_that_ends_with_its_account_says_nothing_more_in_the_name_of_the_next_one() -> None:
+    async with ground() as (at, server, mail, catalogue):
+        await at.connected(mail)
+        server.goes_on.clear()
+        under_way = asyncio.ensure_future(say(catalogue, by_key("ann")))
+        await until(lambda: server.waiting == 1)
+        (old,) = [link for link in catalogue._upstreams["u"].links if link.behalf is not None]
+        code = dict(at.provider.agree(mail.flow.address("s", "v" * 43), "anns-other-account"))["code"]
+        await mail.connect("acme", "ann", code, "v" * 43)
+        assert await mail.token(behalf()) in at.provider.good
+        more = await old.ask(Ask("prompts/list", {}, 5.0))
+        assert isinstance(more, NotSent)
+        assert "has connected another account by now" in more.reason
+        server.goes_on.set()
+        assert await under_way == said("acme-ann")
+        assert list(server.connections.values()) == [{"acme-ann"}]
 
 
 async def test_no_connection_of_one_account_is_shown_a_token_of_another_given_at_another_gateway() -> None:

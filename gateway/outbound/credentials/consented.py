@@ -89,6 +89,11 @@ class Consented:
         """As `Credential.refused`."""
         return self._of(behalf).refused(token)
 
+    def account(self, behalf: Behalf | None) -> str | None:
+        """As `Credential.account`."""
+        own = None if behalf is None else self._own.get(Holder(behalf.tenant, behalf.principal, self.upstream))
+        return None if own is None or own.stand is None else own.stand.name
+
     async def close(self) -> None:
         """As `Credential.close`; what is being renewed may be for a moment, for it may be renewed only once."""
         mine = [*self._own.values()]
@@ -116,7 +121,7 @@ class Consented:
 
     def _make_room(self) -> None:
         while len(self._own) >= MAX_KEPT:
-            self._own.popitem(last=False)
+            self._end(next(iter(self._own)))  # what is not known any more is not compared either
 
     # --- what others do -----------------------------------------------------------------------------------------------
 

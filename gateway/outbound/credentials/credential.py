@@ -57,6 +57,12 @@ class Credential(Protocol):
         """The upstream does not take that token: whether `token` gives another one now."""
         ...
 
+    def account(self, behalf: Behalf | None) -> str | None:
+        """Which account the token is of that was given last, by a name of ours; None where there is none now. What was
+        begun with one account goes on with no other.
+        """
+        ...
+
     async def close(self) -> None:
         """Nothing is asked for any more."""
         ...

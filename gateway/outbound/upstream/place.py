@@ -25,6 +25,7 @@ class Unvouched(CannotConnect):
         self.needs_account = needs_account
 
 
+ANOTHER = "its principal has connected another account by now: ask again"
 _UNAUTHORIZED = 401
 _BAD_TOKEN = re.compile(r"(?i)\bbearer\b.*\berror\s*=\s*\"?invalid_token\b", re.DOTALL)
 
@@ -39,6 +40,7 @@ class Place:
         """Of each request; no other credential goes there."""
         self._credential = spec.credential
         self._behalf = behalf
+        self._account: str | None = None
         self._patience = patience
         self._http: Http | None = None
 
@@ -99,11 +101,17 @@ class Place:
         credential = self._credential
         assert credential is not None  # noqa: S101 - INVARIANT: who asks has one
         try:
-            return await credential.token(behalf)
+            token = await credential.token(behalf)
         except NoToken as error:
             if not credential.personal:
                 raise CannotConnect(str(error)) from None
             raise Unvouched(str(error), needs_account=error.needs_account) from None
+        account = credential.account(behalf)
+        self._account = account if self._account is None else self._account
+        if account is None or account != self._account:
+            # INVARIANT: what was begun with one account, such as a session, is shown no token of another.
+            raise Unvouched(ANOTHER, needs_account=False)
+        return token
 
     def _connected(self) -> Http:
         if self._http is None:
