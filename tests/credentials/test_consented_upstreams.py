@@ -15,8 +15,8 @@ from gateway.outbound.credentials.consented import Consented
 from gateway.outbound.credentials.grants import TokenExchange
 from gateway.outbound.credentials.vault import Vault
 from gateway.outbound.payload_keys import Keyring
-from gateway.outbound.upstream.call import Ask
 from gateway.outbound.upstream.catalogue import Catalogue
+from gateway.outbound.upstream.wire import Ask
 from tests.credentials.authority import Guarded
 from tests.credentials.consenting import AGAIN, KEY, PAGE, Consulted, Shared, behalf
 from tests.credentials.test_tokens import until
