@@ -102,18 +102,21 @@ def _wanted(
     principal: str | None,
     now: float,
 ) -> _Free:
-    tenant, slash, name = (principal or "").rpartition("/")
-
     def free(cited: Citation) -> bool:
         return (
             (cited.stopped or cited.last_at <= now - IDLE_S)
             and (run is None or cited.run == run)
             and (until is None or cited.at < until(now))
             and (data_class is None or cited.data_class == data_class)
-            and (principal is None or (cited.principal == name and (not slash or cited.tenant == tenant)))
+            and (principal is None or is_meant(principal, cited.tenant, cited.principal))
         )
 
     return free
+
+
+def is_meant(told: str, tenant: str, name: str) -> bool:
+    """Whether `[TENANT/]NAME` is that principal; names may have slashes themselves, as those of certificates do."""
+    return told in {name, f"{tenant}/{name}"}
 
 
 async def _erased(ledger: Ledger, rule: str, free_at: Callable[[float], _Free], *, dry: bool) -> Erased:
@@ -128,8 +131,10 @@ async def _erased(ledger: Ledger, rule: str, free_at: Callable[[float], _Free], 
 async def _disconnected(ledger: Ledger, whose: str | None, *, dry: bool) -> int:
     if whose is None:
         return 0
-    tenant, slash, name = whose.rpartition("/")
-    return await consents.disconnected(ledger, name, tenant if slash else None, dry=dry)
+    everywhere = await consents.disconnected(ledger, whose, None, dry=dry)
+    steps = whose.split("/")
+    parts = [("/".join(steps[:at]), "/".join(steps[at:])) for at in range(1, len(steps))]
+    return everywhere + sum([await consents.disconnected(ledger, name, of, dry=dry) for of, name in parts])
 
 
 def _told(found: Erased) -> dict[str, object]:

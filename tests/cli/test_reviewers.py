@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gateway.cli.commands import app
+from gateway.cli.purge import is_meant
 from gateway.inbound.mcp.revoked import KNOWN_S
 from gateway.model.consent import Consent, Holder
 from gateway.outbound.ledger import open_ledger
@@ -173,6 +174,18 @@ def test_what_a_reviewer_has_is_revoked_by_its_id_or_by_their_name(tmp_path: Pat
     assert "is no id of a token" in said("reviewer", "revoke", *at, "anna", code=2)[1]
 
 
+def test_a_principal_whose_name_has_slashes_is_disconnected_by_it_with_its_tenant_and_without(tmp_path: Path) -> None:
+    ledger = f"sqlite:///{tmp_path / 'ledger.db'}"
+    asyncio.run(made(ledger))
+    for told in ("spiffe://corp/anna", "acme/spiffe://corp/anna"):
+        for name in ("spiffe://corp/anna", "anna"):
+            asyncio.run(connected(ledger, Holder("acme", name, "mail")))
+        found, _ = said("purge", "--principal", told, "--yes", "--json", "--ledger", ledger)
+        assert json.loads(found)["connections"] == 1
+        assert asyncio.run(held(ledger)) == [Holder("acme", "anna", "mail")]
+    assert (is_meant("acme/anna", "acme", "anna"), is_meant("acme/anna", "other", "anna")) == (True, False)
+
+
 async def made(url: str) -> None:
     """There is a ledger."""
     await (await open_ledger(url)).close()
@@ -181,6 +194,7 @@ async def made(url: str) -> None:
 async def connected(url: str, holder: Holder) -> None:
     """That principal has connected an account."""
     ledger = await open_ledger(url)
+    await ledger.consents.drop(holder)
     assert await ledger.consents.put(Consent(holder, "c_1", 1, b"sealed"), None)
     await ledger.close()
 
