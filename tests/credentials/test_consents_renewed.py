@@ -204,6 +204,19 @@ async def test_a_provider_that_does_not_say_how_long_is_asked_every_five_minutes
         assert await gateway.token(behalf()) != first
 
 
+async def test_a_provider_that_is_in_trouble_itself_ends_nothing_by_what_it_says() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        at.clock.tell(700)
+        at.provider.answer = response(500, {"error": "invalid_grant"})
+        assert "the provider refuses one (`invalid_grant`)" in await why(gateway)
+        assert (await gateway.connected("acme", "ann")).state == "connected"
+        at.provider.answer = None
+        at.clock.tell(2)
+        assert await gateway.token(behalf()) == "access-cAnArY-3-for-acme-ann"
+
+
 async def test_a_gateway_that_finds_nothing_to_renew_goes_on_with_no_old_token() -> None:
     async with shared() as at:
         one, other = at.gateway(), at.gateway("gw_2")

@@ -48,6 +48,8 @@ _THEIRS = {"bad_refresh_token": "invalid_grant", "bad_verification_code": "inval
 
 _REFUSED = frozenset({400, 401, 403})
 _OK = 200
+_BROKEN = 500
+"""From here on it is the provider's own trouble [RFC 9110, 15.6]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,8 @@ def _refusal(status: int, said: Mapping[str, Any]) -> NoToken:
     known = code if code in ERRORS else None
     why = f"status {status}" if known is None else f"`{known}`"
     words = f"there is no access token for it: the provider refuses one ({why})"
-    return NoToken(words, refused=status in _REFUSED or status == _OK, code=known)
+    # One that is in trouble itself has judged nothing: what it says then ends no grant.
+    return NoToken(words, refused=status in _REFUSED or status == _OK, code=known if status < _BROKEN else None)
 
 
 def _token_of(said: Mapping[str, Any], *, exchanged: bool) -> Granted:
