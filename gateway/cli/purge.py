@@ -11,6 +11,7 @@ from typing import Annotated, TypeAlias
 import typer
 from rich.text import Text
 
+from gateway.cli import consents
 from gateway.cli.durations import duration
 from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
 from gateway.cli.plain import counted, visible
@@ -103,18 +104,21 @@ def _wanted(
     principal: str | None,
     now: float,
 ) -> _Free:
-    tenant, slash, name = (principal or "").rpartition("/")
-
     def free(cited: Citation) -> bool:
         return (
             (cited.stopped or cited.last_at <= now - IDLE_S)
             and (run is None or cited.run == run)
             and (until is None or cited.at < until(now))
             and (data_class is None or cited.data_class == data_class)
-            and (principal is None or (cited.principal == name and (not slash or cited.tenant == tenant)))
+            and (principal is None or is_meant(principal, cited.tenant, cited.principal))
         )
 
     return free
+
+
+def is_meant(told: str, tenant: str, name: str) -> bool:
+    """Whether `[TENANT/]NAME` is that principal; names may have slashes themselves, as those of certificates do."""
+    return told in {name, f"{tenant}/{name}"}
 
 
 async def _erased(ledger: Ledger, rule: str, free_at: Callable[[float], _Free], *, dry: bool) -> Erased:
@@ -127,14 +131,12 @@ async def _erased(ledger: Ledger, rule: str, free_at: Callable[[float], _Free], 
 
 
 async def _disconnected(ledger: Ledger, whose: str | None, *, dry: bool) -> int:
-    """How many accounts of that principal at other providers are connected no more, or would not be."""
     if whose is None:
         return 0
-    tenant, slash, name = whose.rpartition("/")
-    holders = await ledger.consents.held(name, tenant if slash else None)
-    for holder in () if dry else holders:
-        await ledger.consents.drop(holder)
-    return len(holders)
+    everywhere = await consents.disconnected(ledger, whose, None, dry=dry)
+    steps = whose.split("/")
+    parts = [("/".join(steps[:at]), "/".join(steps[at:])) for at in range(1, len(steps))]
+    return everywhere + sum([await consents.disconnected(ledger, name, of, dry=dry) for of, name in parts])
 
 
 def _told(found: Erased) -> dict[str, object]:
@@ -144,8 +146,7 @@ def _told(found: Erased) -> dict[str, object]:
 def _print(found: Erased, connections: int, *, dry: bool) -> None:
     what = "would be erased" if dry else "erased"
     if connections:
-        gone = "would be disconnected" if dry else "disconnected, of which their providers are not told"
-        console.print(Text(f"{counted(connections, 'account')} at other providers {gone}"))
+        console.print(consents.told(connections, dry=dry))
     console.print(Text(f"{counted(found.payloads, 'payload')} of {counted(len(found.runs), 'run')} {what}"))
     if not (found.payloads or connections or found.left):
         # Somebody may have to show that this was done: nothing must not look like everything.

@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from gateway.cli import consents
 from gateway.cli.ledgers import LedgerOption, config_option, fail, ledger_shown, with_ledger
+from gateway.ports import Ledger
 from gateway.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Reviewers, and what their programs show.")
@@ -89,7 +91,8 @@ def revoke(
 ) -> None:
     """Have every gateway of this ledger let in no more who shows that token or link, or a session that came of it.
 
-    With --id nobody of that name is let in for a year, by whichever door; who is to come back needs another name.
+    With --id nobody of that name is let in for a year, by whichever door, and what they connected at other providers
+    is disconnected, as they could not do it any more; who is to come back needs another name.
     It is in force within two seconds, cannot be taken back, and needs no gateway that runs.
     """
     if (credential is None) == (name is None):
@@ -102,12 +105,21 @@ def revoke(
         fail(str(error), code=2)
     if credential is not None and not _CREDENTIAL.fullmatch(credential):
         fail(f"`{credential[:64]}` is no id of a token or link: 22 letters and digits, as its maker was told", code=2)
-    said = of_reviewer(tenant or "local", name or "") if credential is None else of_credential(credential)
-    # No token that was made by now is good for longer, and no session.
-    first = with_ledger(url, lambda opened: opened.once(said, time.time() + _LONGEST_S), reads_payloads=False)
-    what = f"all of `{name}` in the tenant `{tenant or 'local'}`" if credential is None else credential
+    at_home = tenant or "local"
+    said = of_reviewer(at_home, name or "") if credential is None else of_credential(credential)
+
+    async def revoked(opened: Ledger) -> tuple[bool, int]:
+        # No token that was made by now is good for longer, and no session.
+        first = await opened.once(said, time.time() + _LONGEST_S)
+        # In this order: whoever connects an account at this moment looks afterwards whether they are let in still.
+        return first, await consents.disconnected(opened, name, at_home) if name is not None else 0
+
+    first, connections = with_ledger(url, revoked, reads_payloads=False)
+    what = f"all of `{name}` in the tenant `{at_home}`" if credential is None else credential
     at = f"at every gateway on {ledger_shown(url)}"
     typer.echo(f"{what} is revoked {at}" if first else f"{what} was revoked before {at}")
+    if connections:
+        typer.echo(consents.told(connections).plain)
     if name is not None and tenant is None:
         # Nobody keeps a list of reviewers, so that the wrong tenant is no mistake that could be found.
         typer.echo(f"whoever is called `{name}` in another tenant is still let in: say `--tenant`", err=True)

@@ -28,6 +28,9 @@ from gateway.model.run import Attempt, AttemptState, joined
 RETRY_S = 2.0
 """What `in_flight` and a budget that is only reserved suggest as a pause."""
 
+PERSON_S = 60.0
+"""The same where a person must do something first, elsewhere; so that it ends no run either."""
+
 
 _NEW = always("key")
 
@@ -141,9 +144,9 @@ def _unusable(case: Case) -> Step:
         trouble = known.tool.trouble or "it does not answer"
         return Refuse(
             f"the upstream `{known.tool.upstream}` cannot be called: {trouble}",
-            outcome=Outcome.UPSTREAM_UNAVAILABLE,
+            outcome=Outcome.NEEDS_ACCOUNT if known.tool.needs_account else Outcome.UPSTREAM_UNAVAILABLE,
             inputs=inputs,
-            retry_after_s=RETRY_S,
+            retry_after_s=PERSON_S if known.tool.needs_account else RETRY_S,
         )
     if not case.tool.pinned:
         return _withheld(case, inputs)

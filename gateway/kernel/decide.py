@@ -214,6 +214,8 @@ def _observed(case: Case, lacks: Sequence[Lack]) -> dict[str, Any]:
         noted["switches"] = [switches.noted(switch)]
     if (tool := observed.tool) is not None and not tool.healthy:
         noted["trouble"] = {"withheld": tool.withheld, "says": tool.trouble}
+        if tool.needs_account:
+            noted["trouble"]["needs_account"] = True
     return noted
 
 

@@ -300,7 +300,9 @@ def _resent(run: Run, record: Record, event: AttemptResent) -> Run:
 def _gave_back(run: Run, record: Record, event: AttemptUnsent | AttemptRefuted) -> Run:
     attempt = _attempt(run, record, event.attempt)
     run = run._replace(spent=plus(run.spent, attempt.intent.charge, -1), unmade=unmade(run, attempt, 1))
-    unsent = {"says": event.reason} if isinstance(event, AttemptUnsent) else {}
+    unsent = {}
+    if isinstance(event, AttemptUnsent):
+        unsent = {"says": event.reason, "needs_account": event.needs_account}
     return _free_key(_move(run, record, event.attempt, **unsent), event.attempt)
 
 

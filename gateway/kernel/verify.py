@@ -89,8 +89,9 @@ def observe(
             return lose(run, attempt, f"its earlier rounds were sent, and the next one was not: {reason}")
         case NotSent(reason) if attempt.sent > 1:
             return lose(run, attempt, f"it was sent before, and could not be sent again: {reason}")
-        case NotSent(reason):
-            return (AttemptUnsent(attempt=attempt.id, reason=reason),) if attempt.state is AttemptState.OPEN else ()
+        case NotSent(reason, needs_account=needs_account):
+            unsent = AttemptUnsent(attempt=attempt.id, reason=reason, needs_account=needs_account)
+            return (unsent,) if attempt.state is AttemptState.OPEN else ()
         case Silence(reason):
             return lose(run, attempt, reason)
         case _:

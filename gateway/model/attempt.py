@@ -153,6 +153,8 @@ class Attempt(NamedTuple):
     """Who said that it happened: the upstream in its answer, a `probe` or a `person`."""
     says: str = ""
     """How they know, where it was not the upstream; of what was not sent, or has no answer, why."""
+    needs_account: bool = False
+    """Of what was not sent: whether that is because its principal has connected no account there."""
     sent: int = 1
     """How often it was sent, each time under its one key."""
     sent_at: datetime | None = None

@@ -126,6 +126,8 @@ class AttemptUnsent(Frozen):
     kind: Literal["attempt.unsent"] = "attempt.unsent"
     attempt: str
     reason: str
+    needs_account: bool = added(default=False)
+    """Because its principal has connected no account at the upstream."""
 
 
 class AttemptSuspended(Frozen):

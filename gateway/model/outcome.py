@@ -13,6 +13,8 @@ class Outcome(StrEnum):
     """An effect is unknown: a person or recovery must act."""
     IN_FLIGHT = "in_flight"
     NEEDS_APPROVAL = "needs_approval"
+    NEEDS_ACCOUNT = "needs_account"
+    """Whoever is behind the call must connect an account of theirs first."""
     RATE_LIMITED = "rate_limited"
     TIMEOUT_UNKNOWN = "timeout_unknown"
     VERIFICATION_FAILED = "verification_failed"

@@ -40,6 +40,8 @@ class NotSent:
     reason: str
     refused: bool = False
     """The upstream itself turned it away at the door, so it is there."""
+    needs_account: bool = False
+    """Whoever is behind the call has connected no account there, or that is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,5 +71,7 @@ class Tool:
     """Why not."""
     withheld: bool = False
     """Whether it is listed by its upstream and not offered by us, because of its name."""
+    needs_account: bool = False
+    """Whether whoever is behind the call must first connect an account at its upstream."""
     headers: bool = True
     """Whether a call of it has HTTP headers; over stdio it has none."""

@@ -11,6 +11,8 @@ def is_safe(url: str) -> bool:
         host, _ = parsed.hostname or "", parsed.port
     except ValueError:
         return False
+    if not url.isprintable() or any(map(str.isspace, url)):
+        return False  # readers of addresses differ in what they make of these
     guarded = parsed.scheme == "https" or (parsed.scheme == "http" and is_local(host))
     return bool(host) and parsed.username is None and guarded
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from gateway.model.principal import Principal
-from gateway.runtime.lanes import Crowded
+from gateway.runtime.lanes import PAUSE_S, Crowded
 
 MINUTE_S = 60.0
 
@@ -31,7 +31,8 @@ class Denials:
         if self._most is not None and self._counts[principal.tenant, principal.id] >= self._most:
             whose = f"{principal.tenant}/{principal.id}"
             raise Crowded(
-                f"calls of `{whose}` that this gateway denied within a minute: {self._most}, as many as may be"
+                f"calls of `{whose}` that this gateway denied within a minute: {self._most}, as many as may be",
+                max(PAUSE_S, round(self._since + MINUTE_S - now, 3)),
             )
 
     def add(self, principal: Principal) -> None:

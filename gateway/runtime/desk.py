@@ -168,7 +168,7 @@ class Desk:
     def _damaged(self, approval: str, by: Reviewer) -> Refused:
         """To whom the question is listed, it is said."""
         row = self._inbox.known(approval)
-        if by.everywhere or (row is not None and by.sees(row.tenant, approval)):
+        if by.sees("" if row is None else row.tenant, approval):
             return Refused(
                 "damaged", "its run cannot be read, and `counterfoil verify` says more: nothing was recorded"
             )

@@ -252,7 +252,8 @@ class Engine:
             self._denials.check(proposal.principal)
             await self._lanes.enter(lanes)
         except Crowded as crowded:
-            refusal = tell.crowded(Run(proposal.run), self._policies.current(), proposal.tool, str(crowded))
+            why, pause_s = str(crowded), crowded.pause_s
+            refusal = tell.crowded(Run(proposal.run), self._policies.current(), proposal.tool, why, pause_s)
             trace.told(shown := Shown(proposal.run, refusal=refusal), Run(proposal.run))
             return shown
         try:

@@ -240,6 +240,7 @@ def _tool(it: Kept) -> Tool | None:
         healthy=False,
         trouble=trouble["says"],
         withheld=trouble["withheld"],
+        needs_account=trouble.get("needs_account", False),
     )
 
 

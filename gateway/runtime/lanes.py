@@ -28,8 +28,17 @@ class Limits:
     """Calls of one principal that are denied, and so recorded, in a minute; then none is judged until it ends."""
 
 
+PAUSE_S = 1.0
+"""What is suggested as a pause where others may end at any moment."""
+
+
 class Crowded(Exception):
     """There is no room for one more. The text says where."""
+
+    def __init__(self, why: str, pause_s: float = PAUSE_S) -> None:
+        """Before `pause_s` there is none, as far as is known."""
+        super().__init__(why)
+        self.pause_s = pause_s
 
 
 class Lane(NamedTuple):

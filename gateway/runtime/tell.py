@@ -6,6 +6,7 @@ from typing import Any, Literal, assert_never
 
 from gateway.kernel.asker import NEXT_STEP as NEXT_QUESTION
 from gateway.kernel.asker import says
+from gateway.kernel.checks import PERSON_S
 from gateway.kernel.left import charged, left
 from gateway.kernel.rules import Rules
 from gateway.kernel.standing import standing
@@ -41,14 +42,15 @@ NEXT_STEP: Mapping[Outcome, str] = {
     "unchanged.",
     Outcome.NEEDS_APPROVAL: "Do not try another way. Tell the user that a person must approve; then repeat this call "
     "unchanged. Where it stands, `gateway__approval` says.",
+    Outcome.NEEDS_ACCOUNT: "Nothing was sent, and nothing comes of waiting alone. Tell the user to connect their "
+    "account, at the page that `reason` names; then repeat this call unchanged. Or go on without this tool.",
     Outcome.RATE_LIMITED: "Do not repeat this call before `retry_after_s` has passed. Go on without it, or tell the "
     "user.",
     Outcome.TIMEOUT_UNKNOWN: "Whether it happened is not known. Look with a read; do not repeat the effect.",
     Outcome.VERIFICATION_FAILED: "The effect was made but its postcondition does not hold. Read the evidence, then "
     "correct it.",
     Outcome.TOOL_WITHHELD: "Do not use this tool. Tell the user that its name or definition must be reviewed.",
-    Outcome.UPSTREAM_UNAVAILABLE: "Nothing was sent. If the reason says what a person must do, tell the user, and "
-    "repeat once it is done; else wait and repeat, or go on without this tool.",
+    Outcome.UPSTREAM_UNAVAILABLE: "Nothing was sent. Wait and repeat, or go on without this tool.",
     Outcome.LEDGER_UNAVAILABLE: "The gateway cannot record calls now. Wait; tell the user if it lasts.",
     Outcome.VERIFIED_SUCCESS: "The run has reached its goal. Report success with its evidence; call no more tools.",
     Outcome.INFEASIBLE: "Stop. Report what is missing; more calls cannot change it.",
@@ -117,14 +119,11 @@ def left_alone(run: Run, rules: Rules, tool: str) -> Refusal:
     return _said(_base(run, rules, tool, None) | {"outcome": Outcome.DENIED, "reason": reason, "next": REPEAT})
 
 
-def crowded(run: Run, rules: Rules, tool: str, why: str) -> Refusal:
-    """Too many calls are under way. It was not judged, and nothing is recorded of it."""
-    told = {"outcome": Outcome.RATE_LIMITED, "reason": why, "retry_after_s": CROWDED_S}
+def crowded(run: Run, rules: Rules, tool: str, why: str, pause_s: float) -> Refusal:
+    """Too many calls are under way, or were denied. It was not judged, and nothing is recorded of it."""
+    told = {"outcome": Outcome.RATE_LIMITED, "reason": why, "retry_after_s": pause_s}
     return _said(_base(run, rules, tool, "limits") | told | {"next": NEXT_STEP[Outcome.RATE_LIMITED]})
 
-
-CROWDED_S = 1.0
-"""What it suggests as a pause."""
 
 REPEAT = "Nothing was executed. Repeat this call unchanged if it is still wanted."
 
@@ -172,7 +171,10 @@ def attempt_refusal(run: Run, rules: Rules, attempt: Attempt, where: Answering) 
             return _said(base | _unknown(attempt, where))
         case AttemptState.UNSENT:
             reason = f"nothing was sent to the upstream `{intent.upstream}`: {attempt.says or 'it is not there'}"
-            return _said(base | {"outcome": Outcome.UPSTREAM_UNAVAILABLE, "reason": reason, "retry_after_s": 2.0})
+            outcome, pause_s = Outcome.UPSTREAM_UNAVAILABLE, 2.0
+            if attempt.needs_account:
+                outcome, pause_s = Outcome.NEEDS_ACCOUNT, PERSON_S
+            return _said(base | {"outcome": outcome, "reason": reason, "retry_after_s": pause_s})
         case AttemptState.REFUTED:
             return _said(base | {"outcome": Outcome.DENIED, "reason": "it was proven that this call did not happen"})
         case AttemptState.OPEN | AttemptState.SUSPENDED:

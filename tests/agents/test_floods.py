@@ -8,6 +8,7 @@ import anyio
 import pytest
 from pydantic import SecretStr
 
+from gateway.inbound.mcp.http import ROOM
 from gateway.model.principal import Principal
 from gateway.outbound.oidc import introspection
 from gateway.outbound.oidc.asking import Unreachable
@@ -89,7 +90,8 @@ async def test_one_principal_leaves_connections_for_others() -> None:
     waiting = [asyncio.ensure_future(front.call(mine, tool="slow")) for _ in range(2)]
     await until(lambda: len(relay.calls) == 2)
     told = await front.call(mine)
-    assert (told.status, told.why) == (503, "2 requests of yours are open, as many as may be")
+    assert (told.status, told.headers["retry-after"]) == (503, "5")
+    assert told.why == f"2 requests of yours are open, as many as may be: {ROOM}"
     assert (await front.call(theirs)).status == 200
     held.gate.set()
     assert [one.status for one in await asyncio.gather(*waiting)] == [200, 200]

@@ -138,7 +138,7 @@ def test_a_server_that_is_called_as_who_calls_is_nothing_wrong_and_where_people_
         data={"encryption": {"key": "${COUNTERFOIL_TEST_KEY:-" + "ab" * 32 + "}"}},
         upstreams={"mail": {"url": "https://mail.example/mcp", "auth": auth}},
     )
-    assert found["upstream mail"][0] == "warning"  # nobody can try it but those who agreed
+    assert found["upstream mail"][0] == "ok"
     assert found["consent mail"] == (
         "ok",
         (

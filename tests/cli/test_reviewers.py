@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -10,7 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from gateway.cli.commands import app
+from gateway.cli.purge import is_meant
 from gateway.inbound.mcp.revoked import KNOWN_S
+from gateway.model.consent import Consent, Holder
 from gateway.outbound.ledger import open_ledger
 from gateway.outbound.system_account import system_account
 from tests.cli.agents import counterfoil, ledger_of, post
@@ -163,14 +166,48 @@ def test_what_a_reviewer_has_is_revoked_by_its_id_or_by_their_name(tmp_path: Pat
     revoked, noted = said("reviewer", "revoke", *at, "--id", "anna")
     assert "in the tenant `local`" in revoked
     assert "in another tenant is still let in: say `--tenant`" in noted, "she may be of another one"
+    for tenant in ("acme", "other"):
+        asyncio.run(connected(f"sqlite:///{tmp_path / 'ledger.db'}", Holder(tenant, "anna", "mail")))
+    again = said("reviewer", "revoke", *at, "--id", "anna", "--tenant", "acme")[0]
+    assert again.endswith("\n1 account at other providers disconnected, of which their providers are not told")
+    assert asyncio.run(held(f"sqlite:///{tmp_path / 'ledger.db'}")) == [Holder("other", "anna", "mail")]
     assert "say either" in said("reviewer", "revoke", *at, code=2)[1]
     assert "say either" in said("reviewer", "revoke", *at, "--id", "anna", *command[4:], code=2)[1]
     assert "is no id of a token" in said("reviewer", "revoke", *at, "anna", code=2)[1]
 
 
+def test_a_principal_whose_name_has_slashes_is_disconnected_by_it_with_its_tenant_and_without(tmp_path: Path) -> None:
+    ledger = f"sqlite:///{tmp_path / 'ledger.db'}"
+    asyncio.run(made(ledger))
+    for told in ("spiffe://corp/anna", "acme/spiffe://corp/anna"):
+        for name in ("spiffe://corp/anna", "anna"):
+            asyncio.run(connected(ledger, Holder("acme", name, "mail")))
+        found, _ = said("purge", "--principal", told, "--yes", "--json", "--ledger", ledger)
+        assert json.loads(found)["connections"] == 1
+        assert asyncio.run(held(ledger)) == [Holder("acme", "anna", "mail")]
+    assert (is_meant("acme/anna", "acme", "anna"), is_meant("acme/anna", "other", "anna")) == (True, False)
+
+
 async def made(url: str) -> None:
     """There is a ledger."""
     await (await open_ledger(url)).close()
+
+
+async def connected(url: str, holder: Holder) -> None:
+    """That principal has connected an account."""
+    ledger = await open_ledger(url)
+    await ledger.consents.drop(holder)
+    assert await ledger.consents.put(Consent(holder, "c_1", 1, b"sealed"), None)
+    await ledger.close()
+
+
+async def held(url: str) -> Sequence[Holder]:
+    """Who of that name has."""
+    ledger = await open_ledger(url)
+    try:
+        return await ledger.consents.held("anna")
+    finally:
+        await ledger.close()
 
 
 def test_a_command_needs_no_secret_of_the_file_that_it_does_not_use(tmp_path: Path) -> None:

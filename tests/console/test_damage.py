@@ -1,7 +1,10 @@
 """One run that cannot be read hides no other from people, and keeps them from no answer."""
 
+from dataclasses import replace
+
 import pytest
 
+from gateway.model.review import Answer, Refused
 from gateway.outbound.ledger import MemoryLedger
 from tests.console.office import office
 from tests.console.reviewing import API, ASKS, ROOT_USER, reviewing
@@ -36,6 +39,16 @@ async def test_a_batch_says_which_of_its_questions_cannot_be_read() -> None:
         assert came.status_code == 200
         problems = [one["problem"] and one["problem"]["check"] for one in came.json()["results"]]
         assert problems == ["damaged", "role", "unknown"], "each has its own"
+
+
+async def test_a_link_for_one_question_is_not_told_that_another_is_damaged() -> None:
+    ledger, asked = await damaged()
+    only = replace(ROOT_USER, approval=asked["run_1"][0])
+    async with reviewing(ledger=ledger) as at:
+        answers = [Answer(*asked["run_2"], "approved")]
+        (whole,) = await at.desk.decide_all(answers, ROOT_USER)
+        (told,) = await at.desk.decide_all(answers, only)
+        assert [one.check for one in (whole, told) if isinstance(one, Refused)] == ["damaged", "unknown"]
 
 
 async def test_what_became_of_answers_is_shown_also_where_one_cannot_be_read() -> None:

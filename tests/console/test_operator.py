@@ -150,7 +150,9 @@ async def test_a_question_hides_nothing_and_what_an_agent_wrote_is_no_markup(mod
         at.it.clock.tell(2)
         asked = next(iter((await at.it.book.state_of("run_1")).approvals))
         async with assistant(at, mode, DECLINED) as (client, seen):
+            _, shown = await told(client, "show_packet", name=asked)
             await told(client, "approve", approval=asked, action=await at.action_of(asked))
+        assert shown["packet"]["arguments"] == HIDDEN | {"to": "ann\\u{202e}\\u{200b}@example.org"}
         [question] = seen
         assert "ann\\u{202e}\\u{200b}@example.org" in question
         assert all(line.startswith("    ") for line in question.split("\n") if "Approved" in line or "evil" in line)

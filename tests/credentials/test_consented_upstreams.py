@@ -16,8 +16,9 @@ from gateway.outbound.credentials.grants import TokenExchange
 from gateway.outbound.credentials.vault import Vault
 from gateway.outbound.payload_keys import Keyring
 from gateway.outbound.upstream.catalogue import Catalogue
+from gateway.outbound.upstream.wire import Ask
 from tests.credentials.authority import Guarded
-from tests.credentials.consenting import KEY, PAGE, Consulted, Shared, behalf
+from tests.credentials.consenting import AGAIN, KEY, PAGE, Consulted, Shared, behalf
 from tests.credentials.test_tokens import until
 from tests.credentials.test_upstreams import caller, said, say
 from tests.upstream.callers import FakeCaller
@@ -89,11 +90,15 @@ async def test_whoever_has_connected_nothing_is_told_where_and_nothing_is_sent()
         told = await say(catalogue, by_key("bob"))
         assert isinstance(told, NotSent)
         assert "cannot be reached" not in told.reason, "nothing is wrong with the server"
+        assert told.needs_account
+        tool = await catalogue.tool("say", by_key("bob").party)
+        assert tool is not None
+        assert (tool.healthy, tool.needs_account) == (False, True)
         assert told.reason.endswith(f"`bob` has not connected an account there: connect it at {PAGE}")
         for nobody in (None, FakeCaller(key="http local anonymous", modern=True)):
             answer = await say(catalogue, nobody)
             assert isinstance(answer, NotSent)
-            assert mail.nobody in answer.reason
+            assert (mail.nobody in answer.reason, answer.needs_account) == (True, False)
         assert len(server.served.asked) == heard
         health = catalogue.health()["u"]
         assert (health["personal"], "bob" in str(health)) == (True, False)
@@ -127,12 +132,56 @@ async def test_a_call_that_is_under_way_when_its_principal_disconnects_has_its_a
         assert await say(catalogue, by_key("bob")) == said("acme-bob")
 
 
+async def test_a_call_over_a_connection_that_is_up_is_told_too_that_what_was_agreed_to_is_over() -> None:
+    async with ground() as (at, _server, mail, catalogue):
+        await at.connected(mail)
+        assert await say(catalogue, by_key("ann")) == said("acme-ann")
+        at.provider.refreshing.clear()
+        at.clock.tell(700)
+        told = await say(catalogue, by_key("ann"))
+        assert isinstance(told, NotSent)
+        assert (AGAIN in told.reason, told.needs_account) == (True, True)
+
+
 async def test_another_account_is_another_connection() -> None:
     async with ground() as (at, server, mail, catalogue):
         await at.connected(mail)
         assert await say(catalogue, by_key("ann")) == said("acme-ann")
         code = dict(at.provider.agree(mail.flow.address("s", "v" * 43), "anns-other-account"))["code"]
         await mail.connect("acme", "ann", code, "v" * 43)
+        assert await say(catalogue, by_key("ann")) == said("anns-other-account")
+        assert sorted(map(sorted, server.connections.values())) == [["acme-ann"], ["anns-other-account"]]
+
+
+async def test_a_connection_that_ends_with_its_account_says_nothing_more_in_the_name_of_the_next_one() -> None:
+    async with ground() as (at, server, mail, catalogue):
+        await at.connected(mail)
+        server.goes_on.clear()
+        under_way = asyncio.ensure_future(say(catalogue, by_key("ann")))
+        await until(lambda: server.waiting == 1)
+        (old,) = [link for link in catalogue._upstreams["u"].links if link.behalf is not None]
+        code = dict(at.provider.agree(mail.flow.address("s", "v" * 43), "anns-other-account"))["code"]
+        await mail.connect("acme", "ann", code, "v" * 43)
+        assert await mail.token(behalf()) in at.provider.good
+        more = await old.ask(Ask("prompts/list", {}, 5.0))
+        assert isinstance(more, NotSent)
+        assert "has connected another account by now" in more.reason
+        server.goes_on.set()
+        assert await under_way == said("acme-ann")
+        assert list(server.connections.values()) == [{"acme-ann"}]
+
+
+async def test_no_connection_of_one_account_is_shown_a_token_of_another_given_at_another_gateway() -> None:
+    async with ground() as (at, server, mail, catalogue):
+        other = at.gateway("gw_2", upstream="u")
+        await at.connected(mail)
+        assert await say(catalogue, by_key("ann")) == said("acme-ann")
+        code = dict(at.provider.agree(other.flow.address("s", "v" * 43), "anns-other-account"))["code"]
+        await other.connect("acme", "ann", code, "v" * 43)
+        at.clock.tell(700)  # so that a token is wanted before anybody has looked
+        told = await say(catalogue, by_key("ann"))
+        assert isinstance(told, NotSent)
+        assert "is another one by now" in told.reason
         assert await say(catalogue, by_key("ann")) == said("anns-other-account")
         assert sorted(map(sorted, server.connections.values())) == [["acme-ann"], ["anns-other-account"]]
 

@@ -1,20 +1,24 @@
 """What principals let us do at another provider, renewed by one gateway of several, whatever becomes of that one."""
 
 import asyncio
+from collections.abc import Mapping
 
 import anyio
 import pytest
 
+from gateway.model.consent import Consent, Holder
 from gateway.outbound.credentials import consented as module
 from gateway.outbound.credentials import own, vault
 from gateway.outbound.credentials.consented import Consented
 from gateway.outbound.credentials.credential import NoToken
 from gateway.outbound.credentials.sealed_grants import opened
 from gateway.outbound.payload_keys import Keyring
+from gateway.ports import Stand
 from tests.credentials.authority import response
 from tests.credentials.consenting import (
     AGAIN,
     ANN,
+    CONNECT,
     KEY,
     behalf,
     kept,
@@ -198,6 +202,77 @@ async def test_a_provider_that_does_not_say_how_long_is_asked_every_five_minutes
         assert await gateway.token(behalf()) == first
         at.clock.tell(300)
         assert await gateway.token(behalf()) != first
+
+
+async def test_a_provider_that_is_in_trouble_itself_ends_nothing_by_what_it_says() -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        at.clock.tell(700)
+        at.provider.answer = response(500, {"error": "invalid_grant"})
+        assert "the provider refuses one (`invalid_grant`)" in await why(gateway)
+        assert (await gateway.connected("acme", "ann")).state == "connected"
+        at.provider.answer = None
+        at.clock.tell(2)
+        assert await gateway.token(behalf()) == "access-cAnArY-3-for-acme-ann"
+
+
+async def test_a_gateway_that_finds_nothing_to_renew_goes_on_with_no_old_token() -> None:
+    async with shared() as at:
+        one, other = at.gateway(), at.gateway("gw_2")
+        await at.connected(one)
+        first = await other.token(behalf())
+        await one.disconnect("acme", "ann")
+        at.clock.tell(600 * 0.76)
+        assert await other.token(behalf()) == first  # while that is found out
+        await asyncio.sleep(0.01)
+        assert await why(other) == CONNECT
+
+
+async def test_whoever_agrees_anew_while_it_is_renewed_is_served_and_nothing_is_taken_back_at_the_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with shared() as at:
+        one, other, anew = at.gateway(), at.gateway("gw_2"), asyncio.Event()
+        await at.connected(one)
+        at.clock.tell(700)
+        put = at.ledger.consents.put
+
+        async def late(made: Consent, seen: Consent | None) -> bool:
+            if seen is not None and made.name == seen.name:
+                await anew.wait()
+            return await put(made, seen)
+
+        monkeypatch.setattr(at.ledger.consents, "put", late)
+        waits = asyncio.ensure_future(one.token(behalf()))
+        await until(lambda: len(at.provider.forms) == 2)
+        await at.connected(other)
+        anew.set()
+        with pytest.raises(NoToken, match="is another one by now: ask again"):
+            await waits
+        assert await one.token(behalf()) == await other.token(behalf()) == "access-cAnArY-5-for-acme-ann"
+        assert at.provider.revoked == []  # providers take back all of a person's with one token
+
+
+async def test_what_is_renewed_here_while_it_is_looked_how_it_stands_is_not_renewed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with shared() as at:
+        gateway = at.gateway()
+        await at.connected(gateway)
+        first = await gateway.token(behalf())
+        before = await at.ledger.consents.stands([ANN])
+        assert gateway.refused(behalf(), first)
+        second = await gateway.token(behalf())
+
+        async def earlier(_: object) -> Mapping[Holder, Stand]:
+            return before
+
+        monkeypatch.setattr(at.ledger.consents, "stands", earlier)
+        await gateway.look()
+        assert await gateway.token(behalf()) == second
+        await asyncio.sleep(0.01)
+        assert len(at.provider.forms) == 2
 
 
 async def test_what_is_being_renewed_when_the_gateway_ends_is_kept_all_the_same() -> None:

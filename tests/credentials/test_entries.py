@@ -1,5 +1,6 @@
 """`auth` of an upstream in gateway.yaml."""
 
+import json
 import re
 from pathlib import Path
 
@@ -162,6 +163,24 @@ def test_each_thing_that_consent_needs_and_is_not_there_is_told(tmp_path: Path) 
         f"upstreams.mail.auth.{name}: `{name}` is for `type: authorization_code`"
         for name in ("authorization_url", "revocation_url", "issuer")
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("authorization_url", "https://login.example/a?prompt=consent&state=1", "its query says `state`"),
+        ("authorization_url", "https://login.example/a\nb", "people are sent there"),
+        ("token_url", "https://login.example/a\tb", "secrets are sent there"),
+        ("issuer", "", "what a provider calls itself is an address"),
+        ("issuer", "login.example", "what a provider calls itself is an address"),
+    ],
+)
+def test_an_address_that_would_never_do_is_told_before_anybody_is_sent_there(
+    key: str, value: str, says: str, tmp_path: Path
+) -> None:
+    text = re.sub(rf"(?m)^( +{key}): .*", lambda found: f"{found[1]}: {json.dumps(value)}", CONSENT)
+    (told,) = [one for one in wrong(tmp_path, text) if "DATA_KEY" not in one]
+    assert told.startswith(f"upstreams.mail.auth.{key}: {says}")
 
 
 def test_the_page_on_credentials_has_every_key_and_its_examples_are_taken(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ async def test_a_token_that_cannot_be_renewed_is_used_until_its_end_and_no_longe
             await wanted.token(None)
 
 
-@pytest.mark.parametrize("lasts_s", [None, "600", 600.5])
+@pytest.mark.parametrize("lasts_s", [None, "600", 600.5, 0, -1])
 async def test_lives_are_told_in_several_ways(lasts_s: Any) -> None:
     clock = ToldClock()
     async with both(lasts_s=lasts_s) as (at, _):
@@ -90,7 +90,18 @@ async def test_lives_are_told_in_several_ways(lasts_s: Any) -> None:
         assert await wanted.token(None) != first
 
 
+async def test_a_life_beyond_all_measure_is_a_long_one() -> None:
+    clock = ToldClock()
+    async with both(lasts_s=10**400) as (at, _):
+        wanted = at.credential(monotonic=clock.monotonic)
+        first = await wanted.token(None)
+        clock.tell(1_000_000)
+        assert await wanted.token(None) == first
+
+
 REFUSALS = [
+    (response(200, {"error": "invalid_scope"}), "the provider refuses one (`invalid_scope`)", REFUSED_S),
+    (response(200, {"error": "bad_refresh_token"}), "the provider refuses one (`invalid_grant`)", REFUSED_S),
     (response(401, {"error": "invalid_client"}), "the provider refuses one (`invalid_client`)", REFUSED_S),
     (response(400, {"error": SECRET, "error_description": SECRET}), "the provider refuses one (status 400)", REFUSED_S),
     (response(500, {"error": "server_error"}), "the provider refuses one (`server_error`)", DOWN_S),

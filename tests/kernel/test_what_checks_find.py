@@ -214,6 +214,10 @@ UNUSABLE: dict[str, tuple[dict[str, Any], Tool, dict[str, Any]]] = {
         {}, replace(TOOLS["write"], healthy=False),
         refusal("tool", "upstream_unavailable", "the upstream `fake` cannot be called: it does not answer",
                 retry_after_s=2.0, inputs=SEEN)),
+    "there, and its principal has no account": (
+        {}, replace(TOOLS["write"], healthy=False, trouble="connect one", needs_account=True),
+        refusal("tool", "needs_account", "the upstream `fake` cannot be called: connect one",
+                retry_after_s=60.0, inputs=SEEN)),
     "not pinned": (
         {"unpinned": "withhold"}, TOOLS["write"],
         refusal("tool", "tool_withheld", "`write` is withheld: nobody has pinned it", rule="pin",

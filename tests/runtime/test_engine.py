@@ -8,13 +8,14 @@ import pytest
 
 from gateway.kernel.approve import resolve
 from gateway.model.answering import Answering
-from gateway.model.events import Outcome
+from gateway.model.events import Denied, Outcome
 from gateway.model.proposal import Key, KeySource
 from gateway.model.run import AttemptState
 from gateway.model.tool import Answer, NotSent, ProtocolError, Silence, ToolResult
 from gateway.outbound.ledger.memory import MemoryLedger
 from gateway.ports import Append, Dispatch, LedgerUnavailable
 from gateway.runtime.engine import Engine
+from gateway.runtime.explain import again, differences, kept
 from tests import world
 from tests.people import answer
 from tests.runtime.house import ME, house, outcome
@@ -79,6 +80,28 @@ async def test_a_refused_connection_did_nothing_and_costs_nothing() -> None:
         assert outcome(await it.call("write")) == "upstream_unavailable"
         assert outcome(await it.call("write")) == "result"
         assert outcome(await it.call("write", {"b": 1})) == "budget_exhausted"
+
+
+async def test_whoever_must_connect_an_account_is_told_so_and_not_to_wait() -> None:
+    async with house(budgets={"calls": 1}) as it:
+        it.upstreams.will("write", NotSent("connect it at the page", needs_account=True))
+        told = (await it.call("write")).refusal
+        assert told is not None
+        assert (told.outcome, told.executed, told.retry_after_s) == (Outcome.NEEDS_ACCOUNT, False, 60.0)
+        assert told.next.startswith("Nothing was sent, and nothing comes of waiting alone.")
+        assert outcome(await it.call("write")) == "result"  # it cost nothing
+
+
+async def test_that_an_account_is_lacking_is_decided_in_the_same_way_again_and_ends_no_run() -> None:
+    async with house(stops={"infeasible": "computed"}) as it:
+        there = it.upstreams.tools["write"]
+        it.upstreams.tools["write"] = replace(there, healthy=False, trouble="connect one", needs_account=True)
+        for _ in range(8):
+            assert outcome(await it.call("write")) == "needs_account"
+        (_, denied, *_) = [record for record, _ in await it.ledger.read("run_1")]
+        assert isinstance(denied.event, Denied)
+        it_was = await kept(it.ledger, "run_1", denied.seq)
+        assert differences(denied.event, again(it_was).verdict) == ()
 
 
 async def test_a_late_answer_is_recorded_and_told_to_whoever_asks_again() -> None:

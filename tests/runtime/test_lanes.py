@@ -168,7 +168,7 @@ async def test_a_flood_of_calls_that_are_denied_is_recorded_up_to_a_bound_each_m
         over = await it.call("read")
         assert over.refusal is not None
         why = "calls of `local/local:user` that this gateway denied within a minute: 3, as many as may be"
-        assert (outcome(over), over.refusal.reason) == ("rate_limited", why)
+        assert (outcome(over), over.refusal.reason, over.refusal.retry_after_s) == ("rate_limited", why, 60.0)
         assert len(await it.ledger.read("run_1")) == before
         other = Principal("somebody")
         await it.engine.open_run(run="run_2", principal=other, origin="process", attribution={})

@@ -247,9 +247,7 @@ def _reached(catalogue: Catalogue) -> Iterator[Finding]:
         if health["state"] == "healthy":
             yield ok(about, f"{health['tools']} tools, MCP {health['protocol_version']}")
         elif health["personal"]:
-            yield warning(
-                about, f"not tried: {health['reason']}", "call one of its tools as somebody for whom it is called"
-            )
+            yield ok(about, f"not tried: {health['reason']}")
         else:
             yield wrong(about, f"cannot be used: {health['reason']}", "calls of its tools are refused until it can")
         for trouble in health["troubles"]:

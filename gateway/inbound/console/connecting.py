@@ -5,14 +5,18 @@ session that went, and good for once.
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gateway.inbound.console.access import Access
 from gateway.inbound.console.cookies import Cookie, cookie
+from gateway.inbound.console.credentials import BadCredential
 from gateway.inbound.console.pace import Pace
 from gateway.inbound.console.refusals import Refusal
+from gateway.inbound.console.revoking import check
 from gateway.inbound.console.sessions import BrokenCookie, Sealed, Session
+from gateway.inbound.mcp.revoked import Revoked
 from gateway.outbound.credentials.consent_flow import NotConsented
 from gateway.outbound.credentials.consented import Consented
 from gateway.outbound.credentials.credential import NoToken
@@ -81,6 +85,20 @@ class Connecting:
             await to.connect(by.tenant, by.id, to.flow.code(said), went.verifier)
         except (NotConsented, NoToken) as error:
             raise Refusal(502 if isinstance(error, NoToken) else 400, str(error), _AGAIN) from None
+        await self._check_still_let_in(to, session)
+
+    async def _check_still_let_in(self, to: Consented, session: Session) -> None:
+        """Whoever revoked them meanwhile did not find what has just been connected, so it is disconnected here.
+
+        Raises: Refusal, LedgerUnavailable.
+        """
+        by = session.reviewer
+        try:
+            await check(Revoked(self.access.said, self.access.now), by, session.link)
+        except BadCredential as error:
+            with suppress(NoToken):
+                await to.disconnect(by.tenant, by.id)
+            raise Refusal(401, str(error), "nothing was connected") from None
 
     def forgotten(self, said: Sequence[tuple[str, str]], cookies: list[str]) -> str:
         """The header that has the browser forget what it went for, and nothing else."""

@@ -50,6 +50,8 @@ MAX_BODY_BYTES = DEFAULT.request_bytes
 BODY_TIMEOUT_S = DEFAULT.request_s
 MAX_EACH = DEFAULT.connections // 2
 """Requests of one principal's that may be open at once: streams and calls that wait take up connections."""
+ROOM = "end some, or let each agent come in under a name of its own"
+ROOM_S = 5
 LISTEN = "subscriptions/listen"
 STANDS_S = 10.0
 """Between two looks whether who listens to a stream would still be let in."""
@@ -342,7 +344,8 @@ class Front:
         """
         owner = owner_of(visitor.principal)
         if self._open[owner] >= self._each:
-            raise Turned(503, f"{self._each} requests of yours are open, as many as may be", code=INTERNAL_ERROR)
+            says = f"{self._each} requests of yours are open, as many as may be: {ROOM}"
+            raise Turned(503, says, code=INTERNAL_ERROR, headers=((b"retry-after", b"%d" % ROOM_S),))
         self._open[owner] += 1
         try:
             yield

@@ -15,6 +15,9 @@ from gateway.outbound.credentials.endpoint import ERRORS, Granted, OAuthClient, 
 from gateway.outbound.credentials.sealed_grants import Grant
 from gateway.outbound.oidc.flow import MAX_CODE_CHARS, challenge
 
+ASKED = frozenset({"client_id", "code_challenge", "code_challenge_method", "redirect_uri", "response_type", "state"})
+"""What the address at which people agree always says by us, and by nobody else."""
+
 _ONCE = ("state", "code", "iss", "error")
 
 

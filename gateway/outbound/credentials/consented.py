@@ -68,7 +68,7 @@ class Consented:
         self._vault: Vault | None = None
         self._ended: Callable[[str, str], None] = lambda _tenant, _principal: None
         self._own: OrderedDict[Holder, Own] = OrderedDict()
-        self._renewing: set[asyncio.Task[Held]] = set()
+        self._renewing: set[asyncio.Task[Held | None]] = set()
 
     def open(self, vault: Vault, ended: Callable[[str, str], None]) -> None:
         """Consents are kept there; `ended` is called with tenant and principal where one has ended, or is another one,
@@ -88,6 +88,11 @@ class Consented:
     def refused(self, behalf: Behalf | None, token: str) -> bool:
         """As `Credential.refused`."""
         return self._of(behalf).refused(token)
+
+    def account(self, behalf: Behalf | None) -> str | None:
+        """As `Credential.account`."""
+        own = None if behalf is None else self._own.get(Holder(behalf.tenant, behalf.principal, self.upstream))
+        return None if own is None or own.stand is None else own.stand.name
 
     async def close(self) -> None:
         """As `Credential.close`; what is being renewed may be for a moment, for it may be renewed only once."""
@@ -109,14 +114,14 @@ class Consented:
             self._make_room()
             client = unscoped(self.flow.client)
             timing = self._monotonic, self._chance
-            own = Own(holder, client, vault, self._wants, *timing, self._renewing, self._revocation_url)
+            own = Own(holder, client, vault, self._wants, *timing, self._renewing, self._another, self._revocation_url)
             self._own[holder] = own
         self._own.move_to_end(holder)
         return own
 
     def _make_room(self) -> None:
         while len(self._own) >= MAX_KEPT:
-            self._own.popitem(last=False)
+            self._end(next(iter(self._own)))  # what is not known any more is not compared either
 
     # --- what others do -----------------------------------------------------------------------------------------------
 
@@ -138,9 +143,13 @@ class Consented:
         for holder, own in known.items():
             there, here = found.get(holder), own.stand
             if (there and there.name) != (here and here.name):
-                self._end(holder)
-            elif there != here:
+                self._another(own)
+            elif there and here and there.version > here.version:  # not where it was renewed here while we looked
                 own.kept.renew()
+
+    def _another(self, own: Own) -> None:
+        if self._own.get(own.holder) is own:  # else it was ended before
+            self._end(own.holder)
 
     def _end(self, holder: Holder) -> None:
         self._own.pop(holder, None)  # not closed: whoever waits for it is told how the next look ends

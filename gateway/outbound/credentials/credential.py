@@ -8,7 +8,15 @@ from gateway.model.party import Behalf
 class NoToken(Exception):
     """There is no token now; the message says why, as a sentence without its capital, and shows no secret."""
 
-    def __init__(self, reason: str, *, refused: bool = False, over: bool = False, code: str | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        refused: bool = False,
+        over: bool = False,
+        code: str | None = None,
+        needs_account: bool = False,
+    ) -> None:
         super().__init__(reason)
         self.refused = refused
         """The provider was asked, and says no: to ask again at once helps nobody."""
@@ -16,6 +24,8 @@ class NoToken(Exception):
         """What was given before is not to be used any more either."""
         self.code = code
         """What the provider calls it, if that is a word of its standard."""
+        self.needs_account = needs_account
+        """It is for a person to connect an account, and nothing comes of waiting."""
 
 
 class Credential(Protocol):
@@ -45,6 +55,12 @@ class Credential(Protocol):
 
     def refused(self, behalf: Behalf | None, token: str) -> bool:
         """The upstream does not take that token: whether `token` gives another one now."""
+        ...
+
+    def account(self, behalf: Behalf | None) -> str | None:
+        """Which account the token is of that was given last, by a name of ours; None where there is none now. What was
+        begun with one account goes on with no other.
+        """
         ...
 
     async def close(self) -> None:

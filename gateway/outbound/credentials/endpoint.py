@@ -13,6 +13,9 @@ from gateway.outbound.oidc.asking import Unreachable, ask
 MAX_CHARS = 16 * 1024
 """Of a token. What is longer fits into no header."""
 
+MAX_LIFE_S = 10 * 365 * 86_400
+"""Of a token, however long its provider says."""
+
 ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a kind of token
 _JWT = "urn:ietf:params:oauth:token-type:jwt"
 _ISSUED = frozenset({ACCESS_TOKEN, _JWT})
@@ -40,8 +43,13 @@ ERRORS = frozenset({
 })  # fmt: skip
 """What is told of a refusal. All else that a provider says might hold what we sent it."""
 
+_THEIRS = {"bad_refresh_token": "invalid_grant", "bad_verification_code": "invalid_grant"}
+"""What GitHub says in place of the standard's word."""
+
 _REFUSED = frozenset({400, 401, 403})
 _OK = 200
+_BROKEN = 500
+"""From here on it is the provider's own trouble [RFC 9110, 15.6]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ async def granted(client: OAuthClient, grant: Mapping[str, str]) -> Granted:
         status, said = await ask("POST", client.token_url, form, auth)
     except Unreachable as error:
         raise NoToken(f"there is no access token for it: {error}") from None
-    if status != _OK:
+    if status != _OK or ("error" in said and "access_token" not in said):  # some refuse with status 200
         raise _refusal(status, said)
     return _token_of(said, exchanged="subject_token" in grant)
 
@@ -115,27 +123,34 @@ def _introduced(client: OAuthClient, form: dict[str, str]) -> tuple[dict[str, st
 
 def _refusal(status: int, said: Mapping[str, Any]) -> NoToken:
     code = said.get("error")
-    known = code if isinstance(code, str) and code in ERRORS else None
+    code = _THEIRS.get(code, code) if isinstance(code, str) else None
+    known = code if code in ERRORS else None
     why = f"status {status}" if known is None else f"`{known}`"
     words = f"there is no access token for it: the provider refuses one ({why})"
-    return NoToken(words, refused=status in _REFUSED, code=known)
+    # One that is in trouble itself has judged nothing: what it says then ends no grant.
+    return NoToken(words, refused=status in _REFUSED or status == _OK, code=known if status < _BROKEN else None)
 
 
 def _token_of(said: Mapping[str, Any], *, exchanged: bool) -> Granted:
-    token, kind, lasts = said.get("access_token"), said.get("token_type"), said.get("expires_in")
+    token, kind = said.get("access_token"), said.get("token_type")
     if not isinstance(token, str) or len(token) > MAX_CHARS or not _TOKEN.fullmatch(token):
         raise NoToken("there is no access token for it: the provider's answer holds none", refused=True)
     if kind is not None and (not isinstance(kind, str) or kind.lower() != "bearer"):
         raise NoToken("there is no access token for it: what the provider gives is no bearer token", refused=True)
     if exchanged and said.get("issued_token_type", ACCESS_TOKEN) not in _ISSUED:
         raise NoToken("there is no access token for it: the provider gives a token of another kind", refused=True)
-    if isinstance(lasts, str) and lasts.isdecimal():
-        lasts = int(lasts[:12])
-    said_s = float(lasts) if isinstance(lasts, int | float) and not isinstance(lasts, bool) else None
     more, scope = said.get("refresh_token"), said.get("scope")
     return Granted(
         token,
-        None if said_s is None else max(0.0, said_s),
+        _seconds(said.get("expires_in")),
         SecretStr(more) if isinstance(more, str) and _REFRESH.fullmatch(more) and len(more) <= MAX_CHARS else None,
         scope if isinstance(scope, str) and SCOPE.fullmatch(scope) and len(scope) <= MAX_CHARS else None,
     )
+
+
+def _seconds(said: Any) -> float | None:
+    """What no token can last for counts as not said: 0 is what some say of one that does not end."""
+    if isinstance(said, str) and said.isdecimal():
+        said = int(said[:12])
+    told = isinstance(said, int | float) and not isinstance(said, bool) and said > 0
+    return float(min(said, MAX_LIFE_S)) if told else None

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, SecretStr
 
 from gateway.model.flaws import Place, parts
 from gateway.outbound.addresses import is_local, is_safe
+from gateway.outbound.credentials.consent_flow import ASKED
 from gateway.outbound.credentials.endpoint import SCOPE, OAuthClient
 from gateway.outbound.file_models import FilePart
 from gateway.outbound.yaml_files import Document, Problem
@@ -140,6 +142,10 @@ def unfit_auth(place: Place, text: str) -> str | None:
             return "secrets are sent there: it must be https://, or http:// on this machine, without a password in it"
         case "authorization_url" if not is_safe(text) or "#" in text:
             return "people are sent there: it must be https://, or http:// on this machine, without a `#` in it"
+        case "authorization_url" if ours := [name for name, _ in parse_qsl(urlsplit(text).query) if name in ASKED]:
+            return f"its query says `{ours[0]}`, and so does the gateway: leave that out"
+        case "issuer" if not is_safe(text):
+            return "what a provider calls itself is an address, https:// or http:// on this machine (RFC 9207)"
         case "scope" if not SCOPE.fullmatch(text):
             return "scopes are words with one space between them"
         case _:

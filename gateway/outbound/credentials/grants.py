@@ -41,6 +41,10 @@ class ClientCredentials:
         """As `Credential.refused`."""
         return self._kept.refused(token)
 
+    def account(self, _behalf: Behalf | None) -> str:
+        """As `Credential.account`."""
+        return ""
+
     async def close(self) -> None:
         """As `Credential.close`."""
         await self._kept.close()
@@ -69,6 +73,10 @@ class TokenExchange:
     def refused(self, behalf: Behalf | None, token: str) -> bool:
         """As `Credential.refused`."""
         return self._of(behalf).refused(token)
+
+    def account(self, _behalf: Behalf | None) -> str:
+        """As `Credential.account`."""
+        return ""
 
     async def close(self) -> None:
         """As `Credential.close`."""

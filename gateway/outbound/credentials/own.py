@@ -33,20 +33,21 @@ class Wants:
     """Where people connect."""
 
     def none(self, holder: Holder) -> NoToken:
-        """They never consented."""
-        return NoToken(f"`{holder.principal}` has not connected an account there: connect it at {self.page}")
+        """They never consented, or have taken it back."""
+        words = f"`{holder.principal}` has not connected an account there: connect it at {self.page}"
+        return NoToken(words, over=True, needs_account=True)
 
     def over(self, holder: Holder) -> NoToken:
         """They did, and that is over."""
         words = (
             f"what `{holder.principal}` agreed to there has ended or was taken back: connect it again at {self.page}"
         )
-        return NoToken(words, refused=True, over=True)
+        return NoToken(words, refused=True, over=True, needs_account=True)
 
     def moved(self, holder: Holder) -> NoToken:
         """They did, at another provider."""
         words = f"its provider is another one than `{holder.principal}` agreed at: connect it again at {self.page}"
-        return NoToken(words, refused=True, over=True)
+        return NoToken(words, refused=True, over=True, needs_account=True)
 
 
 class Own:
@@ -60,10 +61,12 @@ class Own:
         wants: Wants,
         monotonic: Callable[[], float],
         chance: Callable[[], float],
-        under_way: set["asyncio.Task[Held]"],
+        under_way: set["asyncio.Task[Held | None]"],
+        another: Callable[["Own"], None],
         revocation_url: str | None = None,
     ) -> None:
-        """`client` as what is renewed is asked for: no scope. `monotonic` and `chance` as in `Kept`.
+        """`client` as what is renewed is asked for: no scope. `monotonic` and `chance` as in `Kept`. `another` is
+        called where another consent stands there by now.
 
         What is being renewed is `under_way`, and never broken off halfway: the provider may have forgotten what it had.
         """
@@ -79,6 +82,7 @@ class Own:
         self._monotonic = monotonic
         self._chance = chance
         self._under_way = under_way
+        self._another = another
         self._revocation_url = revocation_url
         self._given: Stand | None = None
         self._refused = b""
@@ -104,8 +108,9 @@ class Own:
             if held.grant.refresh is None:
                 raise self._wants.over(self.holder)
             mine = await self._vault.claim(held)
-            if mine is not None:
-                return self._give(await self._renewed(mine))
+            made = None if mine is None else await self._renewed(mine)
+            if made is not None:
+                return self._give(made)
             if self._monotonic() >= until:
                 raise NoToken("another gateway renews what its principal agreed to, and is not done")
             await asyncio.sleep(LOOK_S)
@@ -113,6 +118,10 @@ class Own:
     async def _read(self) -> Held:
         """Raises: NoToken."""
         held = await self._vault.read(self.holder)
+        if held is not None and self.stand is not None and held.stand.name != self.stand.name:
+            # INVARIANT: connections that were made with one account are shown no token of another.
+            self._another(self)
+            raise NoToken("what its principal agreed to is another one by now: ask again")
         self.seen, self.stand = True, None if held is None else held.stand
         if held is None:
             raise self._wants.none(self.holder)
@@ -140,20 +149,22 @@ class Own:
         ahead_s = (grant.until - grant.got_at) * AHEAD * (1 + self._chance() / 2)
         return Granted(token, max(0.0, grant.until - now), renew_s=max(0.0, grant.until - ahead_s - now))
 
-    async def _renewed(self, mine: Held) -> Held:
+    async def _renewed(self, mine: Held) -> Held | None:
         """Whoever leaves, or closes us, does not break it off."""
         task = asyncio.get_running_loop().create_task(self._renew(mine))
         self._under_way.add(task)
         task.add_done_callback(self._over)
         return await asyncio.shield(task)
 
-    def _over(self, task: "asyncio.Task[Held]") -> None:
+    def _over(self, task: "asyncio.Task[Held | None]") -> None:
         self._under_way.discard(task)
         if not task.cancelled():
             _ = task.exception()  # whoever waited has it; if nobody does any more, nobody need hear of it
 
-    async def _renew(self, mine: Held) -> Held:
-        """What the provider gives is kept before anybody has it.
+    async def _renew(self, mine: Held) -> Held | None:
+        """What the provider gives is kept before anybody has it; None where another consent stands there by now.
+
+        That one is left alone: with one token providers take back all that its person agreed to [RFC 7009, 2.1].
 
         Raises: NoToken.
         """
@@ -170,6 +181,8 @@ class Own:
         now = self._vault.clock.now()
         kept = await self._vault.renewed(mine, renewed(grant, given, now))
         if kept is None:  # they have taken it back, or agreed anew, while we asked
+            if await self._vault.stands([self.holder]):
+                return None
             await self._revoke(given)
             raise self._wants.none(self.holder)
         return kept

@@ -118,7 +118,10 @@ class Catalogue:
         link = offering.links[tool.upstream]
         link.look("tools")
         good = tool.withheld or link.health.state == "healthy"
-        return tool if good else replace(tool, healthy=False, trouble=link.health.reason)
+        if good:
+            return tool
+        health = link.health
+        return replace(tool, healthy=False, trouble=health.reason, needs_account=health.needs_account)
 
     async def offered(self, party: Party | None = None) -> tuple[Sequence[Tool], bool]:
         """As `Upstreams.offered`."""
@@ -389,4 +392,5 @@ class Catalogue:
             link.look("tools")
             return None
         own = name.removeprefix(f"{owner}__") if self._prefix else name
-        return Tool(name, owner, own, {}, healthy=False, trouble=link.health.reason)
+        health = link.health
+        return Tool(name, owner, own, {}, healthy=False, trouble=health.reason, needs_account=health.needs_account)

@@ -198,7 +198,8 @@ class HttpConnection:
                 call.end(Silence(f"the answer was not read: {error}"))
                 return
             if isinstance(error, Unvouched):
-                call.end(NotSent(str(error)))  # nothing is wrong with the server: the words are about who calls
+                # Nothing is wrong with the server: the words are about who calls.
+                call.end(NotSent(str(error), needs_account=error.needs_account))
                 return
             reason = f"cannot be reached: {error}"
             call.end(NotSent(f"the upstream {reason}"))

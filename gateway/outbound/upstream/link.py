@@ -73,6 +73,8 @@ class Health:
     """Why it is not healthy."""
     agreement: Agreement | None = None
     """The last one; it holds only while the state is healthy."""
+    needs_account: bool = False
+    """Whether that is because its principal has connected no account there."""
 
 
 class Link:
@@ -197,7 +199,8 @@ class Link:
         """
         agreement = self.health.agreement
         if self.health.state != "healthy" or agreement is None:
-            return NotSent(f"the upstream `{self.name}` is not there: {self.health.reason}")
+            reason = f"the upstream `{self.name}` is not there: {self.health.reason}"
+            return NotSent(reason, needs_account=self.health.needs_account)
         self.counts["calls"] += 1
         if caller is not None and caller.modern and not agreement.modern and caller.log_level is not None:
             await self._log_from(caller.log_level)
@@ -323,7 +326,7 @@ class Link:
             except TimeoutError:
                 self._down(f"it did not come up within {self._patience.start_s:g} s")
             except Unreachable as error:
-                self._down(str(error))
+                self._down(str(error), needs_account=error.needs_account)
             self._agreement = None
             self._subscriptions.down()
             await self._connection.drop()
@@ -371,9 +374,9 @@ class Link:
         if not isinstance(answer, ToolResult):
             _LOG.warning("%s: logs are not what they were: %s", self.name, why(answer))
 
-    def _down(self, reason: str) -> None:
+    def _down(self, reason: str, *, needs_account: bool = False) -> None:
         reason = self._unsaid.out_of(reason)
-        self.health = Health("unhealthy", reason, self.health.agreement)
+        self.health = Health("unhealthy", reason, self.health.agreement, needs_account)
         self._settled.set()
         _LOG.warning("%s: %s", self.name, reason)
 

@@ -97,7 +97,7 @@ async def _page(kind: Kind, ask: AskPage, params: Mapping[str, Any]) -> Mapping[
         case ProtocolError(error) if error["code"] == METHOD_NOT_FOUND and not params:
             return None
         case _:
-            raise Unreachable(f"{METHODS[kind]} failed: {why(answer)}")
+            raise Unreachable(f"{METHODS[kind]} failed: {why(answer)}", answer)
 
 
 def _items(kind: Kind, page: Mapping[str, Any], troubles: list[str]) -> list[JsonObject]:

@@ -32,6 +32,12 @@ _NOT_RELAYED = {"tasks", "extensions"}
 class Unreachable(Exception):
     """There is no agreement with the upstream; the message says why, in one line."""
 
+    def __init__(self, reason: str, answer: Answer | None = None) -> None:
+        """`answer` is what it comes from, if it comes from one."""
+        super().__init__(reason)
+        self.needs_account = isinstance(answer, NotSent) and answer.needs_account
+        """Whether somebody must connect an account there first."""
+
 
 class Channel(Protocol):
     """What negotiation needs of a connection."""
@@ -142,7 +148,7 @@ async def negotiate(
         if (found := _discovered(answer, client)) is not None:
             return found
         if isinstance(answer, NotSent) and not answer.refused:
-            raise Unreachable(answer.reason)  # and no client is waited for in whose name it could be met
+            raise Unreachable(answer.reason, answer)  # and no client is waited for in whose name it could be met
     introduction = await introduce() if introduce is not None else Introduction(client.info)
     answer = await _initialize(channel, introduction, timeout_s)
     if _says_modern(answer) or (probe_s is None and isinstance(answer, ProtocolError)):
@@ -189,7 +195,7 @@ def _says_modern(answer: Answer) -> bool:
 
 def _initialized(answer: Answer, client: Client) -> Agreement:
     if not isinstance(answer, ToolResult):
-        raise Unreachable(f"initialize failed: {why(answer)}")
+        raise Unreachable(f"initialize failed: {why(answer)}", answer)
     result = answer.result
     version = result.get("protocolVersion")
     if version not in LEGACY:

@@ -20,7 +20,12 @@ a closing one is a call of which nobody knows whether it arrived."""
 class Unvouched(CannotConnect):
     """There is no token in the name of who calls: nothing is wrong with the connection, or with the server."""
 
+    def __init__(self, reason: str, *, needs_account: bool) -> None:
+        super().__init__(reason)
+        self.needs_account = needs_account
 
+
+ANOTHER = "its principal has connected another account by now: ask again"
 _UNAUTHORIZED = 401
 _BAD_TOKEN = re.compile(r"(?i)\bbearer\b.*\berror\s*=\s*\"?invalid_token\b", re.DOTALL)
 
@@ -35,6 +40,7 @@ class Place:
         """Of each request; no other credential goes there."""
         self._credential = spec.credential
         self._behalf = behalf
+        self._account: str | None = None
         self._patience = patience
         self._http: Http | None = None
 
@@ -95,9 +101,17 @@ class Place:
         credential = self._credential
         assert credential is not None  # noqa: S101 - INVARIANT: who asks has one
         try:
-            return await credential.token(behalf)
+            token = await credential.token(behalf)
         except NoToken as error:
-            raise (Unvouched if credential.personal else CannotConnect)(str(error)) from None
+            if not credential.personal:
+                raise CannotConnect(str(error)) from None
+            raise Unvouched(str(error), needs_account=error.needs_account) from None
+        account = credential.account(behalf)
+        self._account = account if self._account is None else self._account
+        if account is None or account != self._account:
+            # INVARIANT: what was begun with one account, such as a session, is shown no token of another.
+            raise Unvouched(ANOTHER, needs_account=False)
+        return token
 
     def _connected(self) -> Http:
         if self._http is None:

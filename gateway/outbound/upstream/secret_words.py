@@ -15,7 +15,9 @@ MAX_READ = 20_000
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET = re.compile(
-    r"\b(?:pass ?(?:word|wd|phrase|code)s?|pwd|secrets?|credentials?|otp|totp|mfa|cvv|cvc|pin|mnemonic"
+    r"\b(?:pass ?(?:word|wd|phrase|code)s?|pwd|secrets?(?! santa)|credentials?|otp|totp|mfa|cvv|cvc|mnemonic"
+    # On a map it is none; nor is Santa.
+    r"|(?<!drop a )(?<!drop the )(?<!map )pin(?! (?:on|location|position|colou?r|icon|marker)\b)"
     r"|(?:api|access|private|secret|signing|encryption|recovery|ssh|master) ?keys?|apikey|seed phrase"
     r"|(?:one time|verification|security|auth(?:entication)?|2fa|sms|backup|recovery) ?codes?"
     r"|(?:card|account|social security|routing) numbers?|ssn|iban"

@@ -1,5 +1,6 @@
 """What the operators' tools answer: their shapes, and a refusal as a client and a model both read it."""
 
+import json
 from typing import Any
 
 from mcp_types import CallToolResult, TextContent
@@ -9,6 +10,7 @@ from gateway.inbound.console.api.problems import Problem, refusal_of
 from gateway.inbound.console.api.told import ApprovalOut, Shape
 from gateway.model.packet import Packet
 from gateway.model.review import Refused
+from gateway.model.unseen import spelled_out
 
 
 class Shown(Shape):
@@ -56,17 +58,38 @@ class Unattended(Yes):
 
 def told(one: BaseModel) -> CallToolResult:
     """An answer, as data and as the text that some models see instead."""
-    return _result(one.model_dump(mode="json"), one.model_dump_json(), is_error=False)
+    return _result(one.model_dump(mode="json"), is_error=False)
 
 
 def refused(why: Refused | Problem) -> CallToolResult:
     """A refusal: nothing was recorded."""
     problem = refusal_of(why) if isinstance(why, Refused) else why
     said = problem.model_dump(mode="json", exclude_defaults=True)
-    return _result(said, problem.model_dump_json(exclude_defaults=True), is_error=True)
+    return _result(said, is_error=True)
 
 
-def _result(structured: dict[str, Any], text: str, *, is_error: bool) -> CallToolResult:
-    return CallToolResult(
-        content=[TextContent(type="text", text=text)], structured_content=structured, is_error=is_error
-    )
+def _result(said: dict[str, Any], *, is_error: bool) -> CallToolResult:
+    """Nothing in it says to a model what its person does not see: what hides is spelled out, as on our pages. What is
+    decided is bound by a digest, so that nothing hangs on these letters.
+    """
+    seen = _seen(said)
+    text = json.dumps(seen, ensure_ascii=False, separators=(",", ":"))
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=seen, is_error=is_error)
+
+
+def _seen(value: Any) -> Any:
+    match value:
+        case str():
+            return spelled_out(value, keep="\n\t")
+        case dict():
+            seen: dict[str, Any] = {}
+            for name, one in value.items():
+                shown = spelled_out(name)
+                while shown in seen or (shown != name and shown in value):
+                    shown += "*"  # two names that are spelled alike are two all the same
+                seen[shown] = _seen(one)
+            return seen
+        case list():
+            return [_seen(one) for one in value]
+        case _:
+            return value
