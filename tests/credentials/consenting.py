@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from gateway.model.consent import Holder
 from gateway.model.party import Behalf
+from gateway.outbound.credentials import own, vault
 from gateway.outbound.credentials.consent_flow import ConsentFlow
 from gateway.outbound.credentials.consented import Consented
 from gateway.outbound.credentials.credential import NoToken
@@ -153,8 +154,10 @@ def behalf(who: str = "ann", tenant: str = "acme") -> Behalf:
 
 @asynccontextmanager
 async def shared(**more: Any) -> AsyncIterator[Shared]:
-    """A provider while it runs, and gateways that share a ledger; all of it bounded in time."""
-    with anyio.fail_after(10):
+    """A provider while it runs, and gateways that share a ledger and look into it often; all of it bounded in time."""
+    with anyio.fail_after(10), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own, "LOOK_S", 0.001)
+        patch.setattr(vault, "AGAIN_S", 0.001)
         async with serving((at := Consulted(**more)).script) as served:
             at.served = served
             yield Shared(at)

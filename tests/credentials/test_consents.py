@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.model.consent import Holder
-from gateway.outbound.credentials import own, vault
+from gateway.outbound.credentials import vault
 from gateway.outbound.credentials.consent_flow import NotConsented
 from gateway.outbound.credentials.consented import LOOK_S, NOWHERE, Connected
 from gateway.outbound.credentials.credential import NoToken
@@ -34,12 +34,6 @@ from tests.credentials.consenting import (
 from tests.credentials.test_tokens import until
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "LOOK_S", 0.001)
-    monkeypatch.setattr(vault, "AGAIN_S", 0.001)
 
 
 # --- whose it is ------------------------------------------------------------------------------------------------------

@@ -30,12 +30,6 @@ from tests.credentials.test_tokens import until
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "LOOK_S", 0.001)
-    monkeypatch.setattr(vault, "AGAIN_S", 0.001)
-
-
 async def test_two_gateways_renew_it_ahead_once_and_both_go_on_with_what_was_given() -> None:
     async with shared() as at:
         one, other = at.gateway("gw_1"), at.gateway("gw_2")
