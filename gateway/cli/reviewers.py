@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gateway.cli.ledgers import LedgerOption, config_option, fail, ledger_shown, with_ledger
-from gateway.settings import load_settings
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, config_option, fail, with_ledger
 
 app = typer.Typer(no_args_is_help=True, help="Reviewers, and what their programs show.")
 
@@ -82,10 +81,8 @@ def revoke(
         str | None, typer.Option("--id", metavar="NAME", help="Instead: all that this reviewer has, sessions as well.")
     ] = None,
     tenant: Annotated[str | None, typer.Option(help="The tenant of NAME; `local` where not said.")] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="The gateway's own file, for its ledger.")
-    ] = None,
     ledger: LedgerOption = None,
+    config: FileOption = None,
 ) -> None:
     """Have every gateway of this ledger let in no more who shows that token or link, or a session that came of it.
 
@@ -96,17 +93,14 @@ def revoke(
         fail("say either the id of a token or link, or whose all are to be revoked: `--id NAME`", code=2)
     from gateway.inbound.console.revoking import of_credential, of_reviewer  # noqa: PLC0415 - brings `mcp`: a second
 
-    try:
-        url = ledger or (load_settings(config, only=[("ledger",)]).ledger if config is not None else None)
-    except (OSError, ValueError) as error:
-        fail(str(error), code=2)
     if credential is not None and not _CREDENTIAL.fullmatch(credential):
         fail(f"`{credential[:64]}` is no id of a token or link: 22 letters and digits, as its maker was told", code=2)
     said = of_reviewer(tenant or "local", name or "") if credential is None else of_credential(credential)
     # No token that was made by now is good for longer, and no session.
-    first = with_ledger(url, lambda opened: opened.once(said, time.time() + _LONGEST_S), reads_payloads=False)
+    where = Where(ledger, config)
+    first = with_ledger(where, lambda opened: opened.once(said, time.time() + _LONGEST_S), reads_payloads=False)
     what = f"all of `{name}` in the tenant `{tenant or 'local'}`" if credential is None else credential
-    at = f"at every gateway on {ledger_shown(url)}"
+    at = f"at every gateway on {where.shown}"
     typer.echo(f"{what} is revoked {at}" if first else f"{what} was revoked before {at}")
     if name is not None and tenant is None:
         # Nobody keeps a list of reviewers, so that the wrong tenant is no mistake that could be found.

@@ -70,7 +70,7 @@ async def lived(it: House) -> None:
 async def page() -> str:
     async with house(**RULES) as it:
         await lived(it)
-        made = await page_of(it.ledger, "run_r", None)
+        made = await page_of(it.ledger, "run_r")
     assert made is not None
     return made
 
