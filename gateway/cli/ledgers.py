@@ -153,8 +153,8 @@ def existing(url: str) -> str:
 
 
 def config_option(config: Path | None) -> str:
-    """What a command that is told to a person must say to find that configuration."""
-    return "" if config is None else f" --config {shlex.quote(str(config))}"
+    """What a command that is told to a person must say to find that configuration, from wherever it is typed."""
+    return "" if config is None else f" --config {shlex.quote(str(config.absolute()))}"
 
 
 async def book(ledger: Ledger) -> Book:

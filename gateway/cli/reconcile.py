@@ -44,7 +44,7 @@ def reconcile(
     if seconds is not None:
         if config is None or attempt is not None or json_ or markdown_:
             fail("`--for` asks the servers of `--config` about all that is not settled; name the file alone", code=2)
-        _drive(config, ledger, seconds)
+        _drive(config, where, seconds)
         return
     if attempt is not None:
         one = with_ledger(where, lambda opened: _one(opened, attempt))
@@ -59,7 +59,7 @@ def reconcile(
         told = [asdict(one) if isinstance(one, Unreadable) else as_json(one) for one in packets]
         typer.echo(json.dumps(told))
     else:
-        _print_all(packets)
+        _print_all(packets, where)
 
 
 async def _packets(ledger: Ledger) -> list[Packet | Unreadable]:
@@ -71,7 +71,7 @@ async def _one(ledger: Ledger, attempt: str) -> Packet | Unreadable | None:
     return await Packets(await book(ledger)).of_unsettled(attempt)
 
 
-def _print_all(found: Sequence[Packet | Unreadable]) -> None:
+def _print_all(found: Sequence[Packet | Unreadable], where: Where) -> None:
     if not found:
         console.print("Everything is settled. What a person must undo by hand, `counterfoil runs` shows.")
         return
@@ -95,10 +95,11 @@ def _print_all(found: Sequence[Packet | Unreadable]) -> None:
         table.add_row(lost.attempt, "", lost.state, f"CANNOT BE READ: {lost.trouble}", style="red")
     console.print(table)
     if any(one.person for one in packets):
-        console.print("`counterfoil reconcile ATTEMPT` has what is known of one; `counterfoil resolve` settles it.")
+        one = f"`counterfoil reconcile ATTEMPT{where.option}`"
+        console.print(f"{one} has what is known of one; `counterfoil resolve` settles it.", soft_wrap=True)
 
 
-def _drive(config: Path, ledger: str | None, seconds: float) -> None:
+def _drive(config: Path, where: Where, seconds: float) -> None:
     """Sweeps by the servers of that file until nothing is left that they could settle, or the time is over."""
     from gateway.app import running  # noqa: PLC0415 - brings `mcp`, which costs a second
     from gateway.plan import plan_of  # noqa: PLC0415
@@ -106,7 +107,7 @@ def _drive(config: Path, ledger: str | None, seconds: float) -> None:
     settings = settings_of(config, None)
 
     async def work() -> int:
-        plan = plan_of(replace(settings, ledger=ledger or settings.ledger))
+        plan = plan_of(replace(settings, ledger=where.ledger or settings.ledger))
         told.setFormatter(Discreet("%(message)s", plan.unsaid))
         async with running(plan) as gateway:
             loop = asyncio.get_running_loop()
@@ -116,7 +117,7 @@ def _drive(config: Path, ledger: str | None, seconds: float) -> None:
                 packets = await _packets(gateway.book.ledger)
                 left = [one for one in packets if isinstance(one, Packet) and not one.person]
                 if not left or loop.time() >= until:
-                    _print_all(packets)
+                    _print_all(packets, where)
                     return len(packets)
                 if pause_s > 1:  # what is just being settled needs no word
                     console.print(

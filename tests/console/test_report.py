@@ -181,7 +181,7 @@ async def test_it_is_written_to_a_file_or_printed_and_stands_alone(tmp_path: Pat
     assert (await invoke(tmp_path, "show", "last", "--html")).stdout.count("</html>") == 1
     for words, message in (
         (("--out", str(out)), "`--out` is for `--html`"),
-        (("--html", "--checks"), "`--html` has all of the run; it goes with `--out` and `--ledger` alone"),
+        (("--html", "--checks"), "`--html` has all of the run; it goes with `--out`, `--ledger` and `--config` alone"),
     ):
         refused = await invoke(tmp_path, "show", "last", *words, expect=2)
         assert refused.stderr == f"counterfoil: {message}\n"
