@@ -123,7 +123,7 @@ class Settings:
     """How much is taken from agents and servers."""
     at_once: AtOnce = field(default_factory=lambda: AtOnce(denied=DENIED))
     """How many calls are under way."""
-    file: Path | None = None
+    file: Path | None = field(default=None, compare=False)
     """Where all of this is said."""
     secrets: tuple[Path, ...] = ()
     """Files that are referred to."""

@@ -68,9 +68,9 @@ def list_(
     console.print(table_of(rows))
     if total > len(rows):
         console.print(f"{total - len(rows)} more wait; `--limit {total}` shows all.")
-    at = where.option
-    decide = f"`counterfoil approvals approve ID…{at}` or `reject ID…{at}`"
-    console.print(f"Decide with {decide}; `show ID{at}` has every detail.", soft_wrap=True)
+    at = f" Add `{where.option.strip()}` to each." if where.option else ""
+    decide = "Decide with `counterfoil approvals approve ID…` or `reject ID…`; `show ID` has every detail."
+    console.print(decide + at, soft_wrap=True)
 
 
 @app.command()

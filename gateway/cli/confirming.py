@@ -8,7 +8,7 @@ from typing import NoReturn, TypedDict
 import typer
 
 from gateway.cli.ledgers import Where, console, fail, reviewer, speaking, with_ledger
-from gateway.cli.packets import print_one
+from gateway.cli.packets import addressed, print_one
 from gateway.inbound.told.reach import TOO_LONG, is_beyond_one, reach_asked
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.asked import MAX_S
@@ -43,7 +43,9 @@ def confirmed(
 
     agreed: dict[str, Packet] = {}
     for name, one in zip(names, with_ledger(where, work), strict=True):
-        trouble = one if isinstance(one, str) else _disagreed(name, one, reach, asks=asks, action=action)
+        trouble = (
+            one if isinstance(one, str) else _disagreed(name, addressed(one, where), reach, asks=asks, action=action)
+        )
         if trouble is not None:
             print(f"counterfoil: {trouble}", file=sys.stderr)
         elif isinstance(one, Packet):

@@ -95,8 +95,8 @@ def _print_all(found: Sequence[Packet | Unreadable], where: Where) -> None:
         table.add_row(lost.attempt, "", lost.state, f"CANNOT BE READ: {lost.trouble}", style="red")
     console.print(table)
     if any(one.person for one in packets):
-        one = f"`counterfoil reconcile ATTEMPT{where.option}`"
-        console.print(f"{one} has what is known of one; `counterfoil resolve` settles it.", soft_wrap=True)
+        look = f"`counterfoil reconcile ATTEMPT{where.option}` has what is known of one"
+        console.print(f"{look}; `counterfoil resolve` settles it.", soft_wrap=True)
 
 
 def _drive(config: Path, where: Where, seconds: float) -> None:

@@ -61,7 +61,7 @@ def commands() -> Iterator[tuple[str, TyperCommand]]:
             full = f"{name} {word}".strip()
             if isinstance(one, TyperGroup):
                 yield from under(one, full)
-            elif any("--ledger" in option.opts for option in one.params):
+            elif isinstance(one, TyperCommand) and any("--ledger" in option.opts for option in one.params):
                 yield full, one
 
     root = typer.main.get_command(app)
@@ -187,7 +187,7 @@ def test_what_people_are_told_to_type_leads_back_to_the_same_ledger(
     stopped = run(tmp_path, "stop", "--all", "-m", "mad", "--config", str(config)).stdout
     assert f"--reason … --config {config}`" in stopped
     listed = run(tmp_path, "approvals", "list", "--config", str(config), "--all").stdout
-    assert f"`show ID --config {config}`" in listed
+    assert f"Add `--config {config}` to each." in listed
     assert f" --config {config}" in run(tmp_path, "show", "last", "--html", "--config", str(config)).stdout
     beside = run(tmp_path, "stops", "--config", str(config), "--ledger", str(tmp_path / "mine.db")).stdout
     assert f" --ledger {tmp_path / 'mine.db'} --config {config}`" in beside
