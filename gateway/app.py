@@ -215,7 +215,7 @@ async def running(plan: Plan) -> AsyncIterator[Gateway]:
 
 @asynccontextmanager
 async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue, redactor: Redactor) -> AsyncIterator[Gateway]:
-    where = _ledger_option(plan.ledger)
+    where = _ledger_option(plan.ledger, plan.file if plan.data.keys.ids else None)
     answering = Answering(
         approve=f"counterfoil approvals approve {{id}}{where}",
         settle=f"counterfoil resolve {{id}}{where}",
@@ -286,8 +286,13 @@ async def _engine(plan: Plan, ledger: Ledger, catalogue: Catalogue, redactor: Re
             await sealer.last()
 
 
-def _ledger_option(ledger: str) -> str:
-    """What a person's commands need to find this ledger, wherever they are typed; braces doubled for `format`."""
+def _ledger_option(ledger: str, file: Path | None = None) -> str:
+    """What a person's commands need to find this ledger, wherever they are typed; braces doubled for `format`.
+
+    With the file of the gateway they find the ledger's keys as well.
+    """
+    if file is not None:
+        return f" --config {shlex.quote(str(file))}".replace("{", "{{").replace("}", "}}")
     # Never a password: these words go to agents, models and logs. The person's own `~/.pgpass` has it.
     if ledger == default_ledger_url():
         return ""

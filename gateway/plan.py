@@ -57,6 +57,8 @@ class Plan:
     """Whether tools are named `server__tool`."""
     source: Source | None = None
     """What the policies are taken from anew when it changes; None where nothing can change."""
+    file: Path | None = None
+    """`gateway.yaml`; None where there is none."""
     sole: bool = False
     """Whether there is one client, over stdio."""
     session_idle_s: float = IDLE_S
@@ -105,6 +107,7 @@ def plan_of(settings: Settings) -> Plan:
         policies=policies,
         default=default_of(settings.workflow, policies),
         source=source,
+        file=settings.file,
         prefix=True,
         sealing=settings.sealing,
         options=replace(_options(settings.patience, settings.hold_s), limits=settings.at_once),

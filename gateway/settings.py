@@ -123,6 +123,8 @@ class Settings:
     """How much is taken from agents and servers."""
     at_once: AtOnce = field(default_factory=lambda: AtOnce(denied=DENIED))
     """How many calls are under way."""
+    file: Path | None = field(default=None, compare=False)
+    """Where all of this is said."""
     secrets: tuple[Path, ...] = ()
     """Files that are referred to."""
     unsaid: Unsaid = field(default=NOTHING, repr=False, compare=False)
@@ -159,7 +161,7 @@ def load_settings(
     if only is not None and not problems:
         document = replace(document, value=_part_of(document.value, only))
         said, _ = read_as(document, _File, _PATTERNS)
-    reading = _Reading(document, environ, path.absolute().parent)
+    reading = _Reading(document, environ, path.absolute())
     problems += reading.problems
     if said is None or problems:
         raise SettingsProblems(problems)
@@ -264,10 +266,11 @@ _EXPANDED_IN_ENTRY: tuple[Place, ...] = (
 class _Reading:
     """One file, its texts with their references replaced, and what is wrong beyond the shape of its parts."""
 
-    def __init__(self, document: Document, environ: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, document: Document, environ: Mapping[str, str], file: Path) -> None:
         self._document = document
         self._environ = environ
-        self._folder = folder
+        self._file = file
+        self._folder = file.parent
         self._texts: dict[Place, str] = {}
         self._written: list[tuple[Place, str]] = []
         self.problems: list[Problem] = []
@@ -323,6 +326,7 @@ class _Reading:
             limits=said.limits.limits(),
             at_once=AtOnce(**said.limits.at_once()),
             unsaid=Unsaid(one for place, text in self._written for one in stood_for(text, self._texts[place])),
+            file=self._file,
             secrets=tuple(self._folder / name for _, text in self._written for name in files_of(text)),
             warnings=tuple(literal_secrets(self._document, self._written)),
         )

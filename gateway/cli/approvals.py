@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gateway.cli.confirming import NOTHING, ONCE, Reach, confirmed, question
 from gateway.cli.durations import duration
-from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, speaking, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, book, console, fail, reviewer, speaking, with_ledger
 from gateway.cli.packets import addressed, found, print_one
 from gateway.cli.plain import counted, visible
 from gateway.cli.waiting import arguments, every_row, rows_of, table_of
@@ -42,6 +42,7 @@ LIMIT = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Ho
 @app.command("list")
 def list_(
     ledger: LedgerOption = None,
+    config: FileOption = None,
     as_json: AS_JSON = False,
     limit: LIMIT = 100,
     everything: Annotated[bool, typer.Option("--all", help="Decided and expired questions too, oldest first.")] = False,
@@ -56,7 +57,8 @@ def list_(
         page = await Desk(written).inbox(reviewer(), limit=limit)
         return await rows_of(written, page), page.total
 
-    rows, total = with_ledger(ledger, work)
+    where = Where(ledger, config)
+    rows, total = with_ledger(where, work)
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
@@ -66,11 +68,13 @@ def list_(
     console.print(table_of(rows))
     if total > len(rows):
         console.print(f"{total - len(rows)} more wait; `--limit {total}` shows all.")
-    console.print("Decide with `counterfoil approvals approve ID…` or `reject ID…`; `show ID` has every detail.")
+    at = f" Add `{where.option.strip()}` to each." if where.option else ""
+    decide = "Decide with `counterfoil approvals approve ID…` or `reject ID…`; `show ID` has every detail."
+    console.print(decide + at, soft_wrap=True)
 
 
 @app.command()
-def show(approval: ID, ledger: LedgerOption = None, as_json: AS_JSON = False) -> None:
+def show(approval: ID, ledger: LedgerOption = None, config: FileOption = None, as_json: AS_JSON = False) -> None:
     """The whole action that is asked about, as `packet` shows it."""
 
     async def work(opened: Ledger) -> Packet | None:
@@ -80,16 +84,18 @@ def show(approval: ID, ledger: LedgerOption = None, as_json: AS_JSON = False) ->
                 await Desk(written).looked(approval, reviewer())
         return one
 
-    one = with_ledger(ledger, work)
+    where = Where(ledger, config)
+    one = with_ledger(where, work)
     if one is None or one.about != "approval":
         fail(f"no approval `{approval}` is in this ledger; `counterfoil approvals list --all` names them")
-    print_one(addressed(one, ledger), as_markdown=False, plain=as_json)
+    print_one(addressed(one, where), as_markdown=False, plain=as_json)
 
 
 @app.command()
 def approve(
     approvals: IDS,
     ledger: LedgerOption = None,
+    config: FileOption = None,
     reason: REASON = "",
     role: ROLE = None,
     times: Annotated[
@@ -111,26 +117,33 @@ def approve(
     # Without a word on how often, a yes for some time is for as many calls as policy offers.
     reach: Reach = {"times": 1 if times is None and for_s is None else times, "for_s": for_s}
     names = tuple(dict.fromkeys(approvals))
-    agreed, failed = confirmed(names, ledger, reach, yes=yes, action=action)
-    _decide([name for name in names if name in agreed], ledger, "approved", reason, role or (), reach, agreed, failed)
+    where = Where(ledger, config)
+    agreed, failed = confirmed(names, where, reach, yes=yes, action=action)
+    _decide([name for name in names if name in agreed], where, "approved", reason, role or (), reach, agreed, failed)
 
 
 @app.command()
-def reject(approvals: IDS, ledger: LedgerOption = None, reason: REASON = "", role: ROLE = None) -> None:
+def reject(
+    approvals: IDS, ledger: LedgerOption = None, config: FileOption = None, reason: REASON = "", role: ROLE = None
+) -> None:
     """Refuse this action in its run."""
-    _decide(approvals, ledger, "rejected", reason, role or ())
+    _decide(approvals, Where(ledger, config), "rejected", reason, role or ())
 
 
 @app.command("return")
-def return_(approvals: IDS, wanted: WANTED, ledger: LedgerOption = None, role: ROLE = None) -> None:
+def return_(
+    approvals: IDS, wanted: WANTED, ledger: LedgerOption = None, config: FileOption = None, role: ROLE = None
+) -> None:
     """Ask for more evidence before you decide: the agent is told which, and may ask anew with it."""
-    _decide(approvals, ledger, "returned", wanted, role or ())
+    _decide(approvals, Where(ledger, config), "returned", wanted, role or ())
 
 
 @app.command()
-def revoke(approvals: IDS, ledger: LedgerOption = None, reason: REASON = "", role: ROLE = None) -> None:
+def revoke(
+    approvals: IDS, ledger: LedgerOption = None, config: FileOption = None, reason: REASON = "", role: ROLE = None
+) -> None:
     """Take a yes back by which calls may still be made: yours, or that of somebody else in your role."""
-    _decide(approvals, ledger, "revoked", reason, role or ())
+    _decide(approvals, Where(ledger, config), "revoked", reason, role or ())
 
 
 app.command()(watch)
@@ -138,7 +151,7 @@ app.command()(watch)
 
 def _decide(
     names: Sequence[str],
-    url: str | None,
+    where: Where,
     decision: Literal["approved", "rejected", "returned", "revoked"],
     reason: str,
     roles: Sequence[str],
@@ -160,7 +173,7 @@ def _decide(
                 for name in dict.fromkeys(names)
             ]
 
-    for came in with_ledger(url, work) if names else ():
+    for came in with_ledger(where, work) if names else ():
         if isinstance(came, str):
             print(f"counterfoil: {came}", file=sys.stderr)
             failed += 1

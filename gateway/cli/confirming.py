@@ -7,8 +7,8 @@ from typing import NoReturn, TypedDict
 
 import typer
 
-from gateway.cli.ledgers import console, fail, reviewer, speaking, with_ledger
-from gateway.cli.packets import print_one
+from gateway.cli.ledgers import Where, console, fail, reviewer, speaking, with_ledger
+from gateway.cli.packets import addressed, print_one
 from gateway.inbound.told.reach import TOO_LONG, is_beyond_one, reach_asked
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.asked import MAX_S
@@ -30,11 +30,11 @@ NOTHING: Mapping[str, Packet] = MappingProxyType({})
 
 
 def confirmed(
-    names: Sequence[str], url: str | None, reach: Reach, *, yes: bool, action: str | None
+    names: Sequence[str], where: Where, reach: Reach, *, yes: bool, action: str | None
 ) -> tuple[Mapping[str, Packet], int]:
     """The questions that are agreed to, each as it was shown, and how many of them are not."""
     asks = not yes and action is None
-    _check(names, reach, asks=asks, action=action)
+    _check(names, reach, where, asks=asks, action=action)
 
     async def work(ledger: Ledger) -> list[Packet | str]:
         async with speaking(ledger) as written:
@@ -42,8 +42,10 @@ def confirmed(
             return [await _shown(desk, by, name, looks=_at_terminal()) for name in names]
 
     agreed: dict[str, Packet] = {}
-    for name, one in zip(names, with_ledger(url, work), strict=True):
-        trouble = one if isinstance(one, str) else _disagreed(name, one, reach, asks=asks, action=action)
+    for name, one in zip(names, with_ledger(where, work), strict=True):
+        trouble = (
+            one if isinstance(one, str) else _disagreed(name, addressed(one, where), reach, asks=asks, action=action)
+        )
         if trouble is not None:
             print(f"counterfoil: {trouble}", file=sys.stderr)
         elif isinstance(one, Packet):
@@ -51,17 +53,17 @@ def confirmed(
     return agreed, len(names) - len(agreed)
 
 
-def _check(names: Sequence[str], reach: Reach, *, asks: bool, action: str | None) -> None:
+def _check(names: Sequence[str], reach: Reach, where: Where, *, asks: bool, action: str | None) -> None:
     if reach["for_s"] is not None and reach["for_s"] > MAX_S:
         fail(f"{TOO_LONG}: `--for 30m`", code=2)
     if action is not None and len(names) > 1:
         fail("`--action` is about one question: name one", code=2)
     if asks and not _at_terminal():
-        _nobody_to_ask(names[0])
+        _nobody_to_ask(names[0], where)
 
 
-def _nobody_to_ask(name: str) -> NoReturn:
-    seen = f"look with `counterfoil approvals show {name}`"
+def _nobody_to_ask(name: str, where: Where) -> NoReturn:
+    seen = f"look with `counterfoil approvals show {name}{where.option}`"
     fail(f"nobody can be asked here: {seen}, and say `--yes`, or `--action` with its digest", code=2)
 
 

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from gateway.cli.durations import moment
-from gateway.cli.ledgers import LedgerOption, console, fail, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, console, fail, with_ledger
 from gateway.cli.plain import amount, counted, plain_table, size, spell, visible
 from gateway.cli.runs import named
 from gateway.kernel.reduce import CorruptLedger
@@ -25,6 +25,7 @@ USUAL = "30d"
 def cost(
     run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run's id, or `last`; else all runs.")] = None,
     ledger: LedgerOption = None,
+    config: FileOption = None,
     since: Annotated[
         datetime | None,
         typer.Option(
@@ -56,7 +57,7 @@ def cost(
 
     tokenizer = _tokenizer() if count else None
     try:
-        told = with_ledger(ledger, work)
+        told = with_ledger(Where(ledger, config), work)
     except NoSuchCost as error:
         fail(str(error))
     except CorruptLedger as error:

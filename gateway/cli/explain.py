@@ -23,7 +23,7 @@ from gateway.cli.imagined import (
     unknown_in,
     with_effect,
 )
-from gateway.cli.ledgers import LedgerOption, console, fail, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, console, fail, with_ledger
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.events import Effect, IntentRecorded, RunOpened, RunStopped
 from gateway.model.policy import CaseCall
@@ -59,6 +59,7 @@ def explain(
     attempt: Annotated[str | None, typer.Option("--attempt", metavar="ID", help="The verdict of this attempt.")] = None,
     under: Annotated[Path | None, typer.Option("--under", metavar="POLICY", help="Judged by this one.")] = None,
     ledger: LedgerOption = None,
+    config: FileOption = None,
     phase: Annotated[str | None, typer.Option("--phase", help="Of the run; its first where not said.")] = None,
     principal: Annotated[str | None, typer.Option("--principal", help="Who asks; `local:user` where not said.")] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="Whose; `local` where not said.")] = None,
@@ -120,11 +121,11 @@ def explain(
     elif policy is not None or case is not None or effect is not None:
         fail("`--run` is judged by its own policy, or by `--under`; it has no cases and takes no `--effect`", USAGE)
     elif call is not None and seq is None and attempt is None:
-        found = _of_run_now(run or "", call, given, definition, under, ledger)
+        found = _of_run_now(run or "", call, given, definition, under, Where(ledger, config))
     elif call is not None or given or definition is not None:
         fail("say either which verdict is meant (`--seq`, `--attempt`), or a call (`--tool`) and who makes it", USAGE)
     else:
-        found = _of_record(run, seq, attempt, under, ledger)
+        found = _of_record(run, seq, attempt, under, Where(ledger, config))
     _tell(found, as_json=as_json)
 
 
@@ -177,10 +178,10 @@ def _of_policy(
 T = TypeVar("T")
 
 
-def _with(url: str | None, work: Callable[[Ledger], Awaitable[T]]) -> T:
+def _with(where: Where, work: Callable[[Ledger], Awaitable[T]]) -> T:
     """What the work gives; what is not in the ledger ends the command."""
     try:
-        return with_ledger(url, work)
+        return with_ledger(where, work)
     except (NotRecorded, CorruptLedger) as error:
         fail(str(error), USAGE)
     except typer.Exit:
@@ -204,7 +205,7 @@ def _of_run_now(
     given: dict[str, Any],
     definition: dict[str, Any] | None,
     under: Path | None,
-    url: str | None,
+    where: Where,
 ) -> Explanation:
     """A call that nobody has made, in a run as it stands."""
     if more := sorted(given.keys() - _OF_PEOPLE):
@@ -230,12 +231,10 @@ def _of_run_now(
         found = await standing(ledger, run_id, asked, now, rules)
         return Explanation(found.run, None, found.now, found.verdict, found)
 
-    return _with(url, work)
+    return _with(where, work)
 
 
-def _of_record(
-    run: str | None, seq: int | None, attempt: str | None, under: Path | None, url: str | None
-) -> Explanation:
+def _of_record(run: str | None, seq: int | None, attempt: str | None, under: Path | None, where: Where) -> Explanation:
     """A verdict of the ledger, as it was made."""
     policy = policy_at(under) if under is not None else None
 
@@ -254,7 +253,7 @@ def _of_record(
         verdict = it.verdict if rules is None else found.verdict
         return Explanation(it.run, place, it.record.at, verdict, found, compared)
 
-    return _with(url, work)
+    return _with(where, work)
 
 
 def _place(records: list[Record], attempt: str | None) -> int:

@@ -12,14 +12,12 @@ from typing import Annotated, TextIO
 import typer
 
 from gateway.cli.durations import duration
-from gateway.cli.ledgers import LedgerOption, fail, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, fail, settings_of, with_ledger
 from gateway.cli.plain import counted
 from gateway.model.canonical import dump
-from gateway.outbound.payload_keys import Keyring
 from gateway.outbound.redaction import DetectingRedactor, Rules
 from gateway.ports import Ledger, Redactor
 from gateway.runtime.exporting import Line, exported
-from gateway.settings import SettingsProblems, load_settings
 
 MOST_RUNS = 100_000
 """That are looked at for `--since`; each is a record of the ledger."""
@@ -36,11 +34,8 @@ def export(
         typer.Option("--out", "-o", metavar="FILE", help="Where to; a file that is there is not touched."),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="With secrets and personal data, as it was said.")] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", "-c", metavar="FILE", help="Ledger, keys and what is redacted, of a gateway.yaml."),
-    ] = None,
     ledger: LedgerOption = None,
+    config: FileOption = None,
 ) -> None:
     """Write runs as lines of JSON: every record, what it cites, and the proof that it was in the log.
 
@@ -49,9 +44,7 @@ def export(
     """
     if not runs and since is None:
         fail("say which runs: their ids, `last`, or `--since`", code=2)
-    keys, rules = None, Rules()
-    if config is not None:
-        ledger, keys, rules = _configured(config, ledger)
+    rules = Rules() if config is None else settings_of(config, [("data", "redact")]).data.redaction
     redactor = None if raw else DetectingRedactor(rules)
     started = _started(since)
 
@@ -66,18 +59,9 @@ def export(
             print(f"counterfoil: `{out}` has {counted(len(wanted), 'run')}; {check}", file=sys.stderr)
         return missing
 
-    missing = with_ledger(ledger, work, keys=keys)
+    missing = with_ledger(Where(ledger, config), work)
     if missing:
         fail(f"no run `{missing[0]}` is in this ledger; `counterfoil runs` lists them")
-
-
-def _configured(config: Path, ledger: str | None) -> tuple[str, Keyring | None, Rules]:
-    try:
-        settings = load_settings(config, only=[("ledger",), ("data",)])
-    except (OSError, SettingsProblems) as error:
-        fail(str(error), code=2)
-    keys = settings.data.keys if settings.data.keys.ids else None
-    return ledger or settings.ledger, keys, settings.data.redaction
 
 
 def _started(since: str | None) -> datetime | None:

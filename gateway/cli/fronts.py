@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gateway.cli.ledgers import LedgerOption, fail
+from gateway.cli.ledgers import LedgerOption, Where, fail
 from gateway.cli.streams import Words, unhurried_stderr
 from gateway.model.policy import NAME_PATTERN
 from gateway.outbound.addresses import is_local
@@ -28,7 +28,6 @@ from gateway.settings import (
     NOT_LOOPBACK,
     ConsoleSettings,
     DataSettings,
-    default_ledger_url,
     load_settings,
 )
 
@@ -81,7 +80,7 @@ def wrap(
     places = places_of(place)
     chosen, source = policy_at(policy, places)
     plan = Plan(
-        ledger=ledger or default_ledger_url(),
+        ledger=Where(ledger).url(),
         upstreams=[spec_of(target)],
         policies={chosen.workflow: chosen},
         default=chosen.workflow,

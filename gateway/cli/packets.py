@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from gateway.cli.ledgers import LedgerOption, book, console, fail, ledger_option, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, book, console, fail, with_ledger
 from gateway.cli.plain import visible
 from gateway.inbound.told.facts import UNPROVEN, arguments, believed, facts
 from gateway.inbound.told.markdown import escaped
@@ -20,14 +20,16 @@ from gateway.runtime.packets import Packets
 def packet(
     name: Annotated[str, typer.Argument(metavar="RUN|ATTEMPT|APPROVAL", help="What a person is asked about.")],
     ledger: LedgerOption = None,
+    config: FileOption = None,
     json_: Annotated[bool, typer.Option("--json", help="Plain JSON.")] = False,
     markdown_: Annotated[bool, typer.Option("--markdown", help="For a ticket.")] = False,
 ) -> None:
     """All that a person needs to decide, without the transcript, and the commands that answer."""
-    one = with_ledger(ledger, lambda opened: found(opened, name))
+    where = Where(ledger, config)
+    one = with_ledger(where, lambda opened: found(opened, name))
     if one is None:
         fail(f"no run, attempt or approval `{name}` is in this ledger; `counterfoil runs` lists the runs")
-    print_one(addressed(one, ledger), as_markdown=markdown_, plain=json_)
+    print_one(addressed(one, where), as_markdown=markdown_, plain=json_)
 
 
 async def found(ledger: Ledger, name: str) -> Packet | None:
@@ -38,10 +40,9 @@ async def found(ledger: Ledger, name: str) -> Packet | None:
         fail(f"the ledger is corrupt: {error}", code=2)
 
 
-def addressed(one: Packet, ledger: str | None) -> Packet:
+def addressed(one: Packet, where: Where) -> Packet:
     """The packet, its commands as they find this very ledger from wherever they are typed."""
-    where = ledger_option(ledger)
-    options = tuple(option.model_copy(update={"command": option.command + where}) for option in one.options)
+    options = tuple(option.model_copy(update={"command": option.command + where.option}) for option in one.options)
     return one.model_copy(update={"options": options})
 
 

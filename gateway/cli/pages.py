@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from gateway.cli.ledgers import book, fail, ledger_option
+from gateway.cli.ledgers import book, fail
 from gateway.cli.plain import counted, size
 from gateway.cli.totals import totals
 from gateway.model.record import utc
@@ -19,8 +19,8 @@ ALL = 1_000_000_000
 """Steps: more than any run has."""
 
 
-async def page_of(ledger: Ledger, run_id: str, url: str | None) -> str | None:
-    """The page of the run; None if there is none.
+async def page_of(ledger: Ledger, run_id: str, where: str = "") -> str | None:
+    """The page of the run, its commands with what finds its ledger; None if there is none.
 
     Raises: LedgerUnavailable, CorruptLedger.
     """
@@ -39,7 +39,7 @@ async def page_of(ledger: Ledger, run_id: str, url: str | None) -> str | None:
             costs=await costs_of(ledger, Wanted(run=run_id)),
             totals=tuple(totals(run, part.story.records)),
             waits=waiting_in(run, now),
-            where=ledger_option(url),
+            where=where,
             now=now,
         )
     )

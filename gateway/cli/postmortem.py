@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli import postmortems as parts
-from gateway.cli.ledgers import LedgerOption, book, fail, ledger_option, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, book, fail, with_ledger
 from gateway.cli.postmortems import Case
 from gateway.cli.runs import read
 from gateway.inbound.told.asked import asked_in
@@ -34,9 +34,11 @@ SECTIONS = (
 def postmortem(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or `last`.")],
     ledger: LedgerOption = None,
+    config: FileOption = None,
 ) -> None:
     """A run looked back at, as Markdown: attempted against committed, what is unknown, what each person decided."""
-    case = with_ledger(ledger, lambda opened: case_of(opened, run, ledger_option(ledger)))
+    where = Where(ledger, config)
+    case = with_ledger(where, lambda opened: case_of(opened, run, where.option))
     if case is None:
         fail(f"no run `{run}` is in this ledger; `counterfoil runs` lists them")
     typer.echo("\n".join(markdown(case)), nl=False)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gateway.cli import consents
 from gateway.cli.durations import duration
-from gateway.cli.ledgers import LedgerOption, book, console, fail, reviewer, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, book, console, fail, reviewer, with_ledger
 from gateway.cli.plain import counted, visible
 from gateway.cli.runs import AS_JSON
 from gateway.model.citation import Citation
@@ -44,6 +44,7 @@ def purge(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Erase nothing: say what would go.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     ledger: LedgerOption = None,
+    config: FileOption = None,
     as_json: AS_JSON = False,
 ) -> None:
     """Erase what agents asked and servers answered, for good; what happened stays recorded, and verifies as before.
@@ -62,6 +63,7 @@ def purge(
     def free_at(now: float) -> _Free:
         return _wanted(run, until, data_class, principal, now)
 
+    where = Where(ledger, config)
     whose = principal if not (run or before or data_class) else None
 
     async def pass_over(opened: Ledger, *, dry: bool) -> tuple[Erased, int]:
@@ -72,10 +74,10 @@ def purge(
     if not dry_run and not yes:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             fail("nobody can be asked here: look with `--dry-run`, and say `--yes`", code=2)
-        _print(*with_ledger(ledger, partial(pass_over, dry=True)), dry=True)
+        _print(*with_ledger(where, partial(pass_over, dry=True)), dry=True)
         if not typer.confirm("Erase them for good?", default=False):
             fail("nothing was erased")
-    found, connections = with_ledger(ledger, partial(pass_over, dry=dry_run))
+    found, connections = with_ledger(where, partial(pass_over, dry=dry_run))
     if as_json:
         told_of = {"connections": connections, **_told(found)}
         typer.echo(json.dumps({"erased": 0 if dry_run else found.payloads, **told_of}))

@@ -5,7 +5,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, book, console, fail, settings_of, with_ledger
 from gateway.cli.packets import addressed, as_json, print_one
 from gateway.cli.plain import ago, plain_table, visible
 from gateway.model.packet import Packet
@@ -25,36 +25,41 @@ from gateway.runtime.packets import Packets, Unreadable
 def reconcile(
     attempt: Annotated[str | None, typer.Argument(metavar="[ATTEMPT]", help="One attempt in full.")] = None,
     ledger: LedgerOption = None,
+    config: FileOption = None,
     json_: Annotated[bool, typer.Option("--json", help="Plain JSON.")] = False,
     markdown_: Annotated[bool, typer.Option("--markdown", help="One attempt, for a ticket.")] = False,
-    config: Annotated[
-        Path | None,
+    seconds: Annotated[
+        float | None,
         typer.Option(
-            "--config", metavar="FILE", help="Settle what can be settled, by the servers of this gateway.yaml."
+            "--for",
+            metavar="SECONDS",
+            min=0,
+            max=86_400,
+            help="Settle what the servers of --config can tell, for so long at most.",
         ),
     ] = None,
-    seconds: Annotated[
-        float, typer.Option("--for", min=0, max=86_400, help="With --config: how long to go on, in seconds.")
-    ] = 120.0,
 ) -> None:
     """What is not settled yet: asked after, sent again under a key, or left to a person."""
-    if config is not None:
-        _drive(config, seconds)
+    where = Where(ledger, config)
+    if seconds is not None:
+        if config is None or attempt is not None or json_ or markdown_:
+            fail("`--for` asks the servers of `--config` about all that is not settled; name the file alone", code=2)
+        _drive(config, where, seconds)
         return
     if attempt is not None:
-        one = with_ledger(ledger, lambda opened: _one(opened, attempt))
+        one = with_ledger(where, lambda opened: _one(opened, attempt))
         if one is None:
             fail(f"no unsettled attempt `{attempt}` is in this ledger; `counterfoil reconcile` lists them")
         if isinstance(one, Unreadable):
             fail(f"attempt `{attempt}` cannot be read: {one.trouble}", code=2)
-        print_one(addressed(one, ledger), as_markdown=markdown_, plain=json_)
+        print_one(addressed(one, where), as_markdown=markdown_, plain=json_)
         return
-    packets = with_ledger(ledger, _packets)
+    packets = with_ledger(where, _packets)
     if json_:
         told = [asdict(one) if isinstance(one, Unreadable) else as_json(one) for one in packets]
         typer.echo(json.dumps(told))
     else:
-        _print_all(packets)
+        _print_all(packets, where)
 
 
 async def _packets(ledger: Ledger) -> list[Packet | Unreadable]:
@@ -66,7 +71,7 @@ async def _one(ledger: Ledger, attempt: str) -> Packet | Unreadable | None:
     return await Packets(await book(ledger)).of_unsettled(attempt)
 
 
-def _print_all(found: Sequence[Packet | Unreadable]) -> None:
+def _print_all(found: Sequence[Packet | Unreadable], where: Where) -> None:
     if not found:
         console.print("Everything is settled. What a person must undo by hand, `counterfoil runs` shows.")
         return
@@ -90,17 +95,19 @@ def _print_all(found: Sequence[Packet | Unreadable]) -> None:
         table.add_row(lost.attempt, "", lost.state, f"CANNOT BE READ: {lost.trouble}", style="red")
     console.print(table)
     if any(one.person for one in packets):
-        console.print("`counterfoil reconcile ATTEMPT` has what is known of one; `counterfoil resolve` settles it.")
+        look = f"`counterfoil reconcile ATTEMPT{where.option}` has what is known of one"
+        console.print(f"{look}; `counterfoil resolve` settles it.", soft_wrap=True)
 
 
-def _drive(config: Path, seconds: float) -> None:
+def _drive(config: Path, where: Where, seconds: float) -> None:
     """Sweeps by the servers of that file until nothing is left that they could settle, or the time is over."""
     from gateway.app import running  # noqa: PLC0415 - brings `mcp`, which costs a second
     from gateway.plan import plan_of  # noqa: PLC0415
-    from gateway.settings import load_settings  # noqa: PLC0415 - the same
+
+    settings = settings_of(config, None)
 
     async def work() -> int:
-        plan = plan_of(load_settings(config))
+        plan = plan_of(replace(settings, ledger=where.ledger or settings.ledger))
         told.setFormatter(Discreet("%(message)s", plan.unsaid))
         async with running(plan) as gateway:
             loop = asyncio.get_running_loop()
@@ -110,7 +117,7 @@ def _drive(config: Path, seconds: float) -> None:
                 packets = await _packets(gateway.book.ledger)
                 left = [one for one in packets if isinstance(one, Packet) and not one.person]
                 if not left or loop.time() >= until:
-                    _print_all(packets)
+                    _print_all(packets, where)
                     return len(packets)
                 if pause_s > 1:  # what is just being settled needs no word
                     console.print(

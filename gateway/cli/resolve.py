@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from gateway.cli.ledgers import LedgerOption, console, fail, reviewer, speaking, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, console, fail, reviewer, speaking, with_ledger
 from gateway.cli.plain import GONE, visible
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.canonical import canonical
@@ -32,6 +32,7 @@ def resolve(
     stop_run: Annotated[bool, typer.Option("--stop-run", help="Nobody can know: its run is to end.")] = False,
     reason: Annotated[str, typer.Option("--reason", "-m", help="How you know. Kept for ever.")] = "",
     ledger: LedgerOption = None,
+    config: FileOption = None,
 ) -> None:
     """Settle an attempt that is held as unknown, after you have looked at the real system."""
     said: dict[Settlement, bool] = {
@@ -47,7 +48,7 @@ def resolve(
         fail(f"say which one it is: {', '.join(options[:-1])} or {options[-1]}", code=2)
     if not reason.strip():
         fail("say how you know, with `--reason`; somebody will ask in three weeks", code=2)
-    told = with_ledger(ledger, lambda opened: _settle(opened, attempt, answers[0], reason))
+    told = with_ledger(Where(ledger, config), lambda opened: _settle(opened, attempt, answers[0], reason))
     if isinstance(told, str):
         fail(told)
     shown = GONE if told.arguments is None else visible(canonical(told.arguments).decode())

@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from gateway.cli import consents
-from gateway.cli.ledgers import LedgerOption, config_option, fail, ledger_shown, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, config_option, fail, with_ledger
 from gateway.ports import Ledger
-from gateway.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Reviewers, and what their programs show.")
 
@@ -84,10 +83,8 @@ def revoke(
         str | None, typer.Option("--id", metavar="NAME", help="Instead: all that this reviewer has, sessions as well.")
     ] = None,
     tenant: Annotated[str | None, typer.Option(help="The tenant of NAME; `local` where not said.")] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="The gateway's own file, for its ledger.")
-    ] = None,
     ledger: LedgerOption = None,
+    config: FileOption = None,
 ) -> None:
     """Have every gateway of this ledger let in no more who shows that token or link, or a session that came of it.
 
@@ -99,10 +96,6 @@ def revoke(
         fail("say either the id of a token or link, or whose all are to be revoked: `--id NAME`", code=2)
     from gateway.inbound.console.revoking import of_credential, of_reviewer  # noqa: PLC0415 - brings `mcp`: a second
 
-    try:
-        url = ledger or (load_settings(config, only=[("ledger",)]).ledger if config is not None else None)
-    except (OSError, ValueError) as error:
-        fail(str(error), code=2)
     if credential is not None and not _CREDENTIAL.fullmatch(credential):
         fail(f"`{credential[:64]}` is no id of a token or link: 22 letters and digits, as its maker was told", code=2)
     at_home = tenant or "local"
@@ -114,9 +107,10 @@ def revoke(
         # In this order: whoever connects an account at this moment looks afterwards whether they are let in still.
         return first, await consents.disconnected(opened, name, at_home) if name is not None else 0
 
-    first, connections = with_ledger(url, revoked, reads_payloads=False)
+    where = Where(ledger, config)
+    first, connections = with_ledger(where, revoked, reads_payloads=False)
     what = f"all of `{name}` in the tenant `{at_home}`" if credential is None else credential
-    at = f"at every gateway on {ledger_shown(url)}"
+    at = f"at every gateway on {where.shown}"
     typer.echo(f"{what} is revoked {at}" if first else f"{what} was revoked before {at}")
     if connections:
         typer.echo(consents.told(connections).plain)

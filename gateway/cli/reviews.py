@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from gateway.cli.durations import duration
-from gateway.cli.ledgers import LedgerOption, book, console, reviewer, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, book, console, reviewer, with_ledger
 from gateway.cli.plain import plain_table, spell, visible
 from gateway.model.figures import Figures, Group, Load, Reviews, Spread
 from gateway.model.record import utc
@@ -20,6 +20,7 @@ By = Literal["reviewer", "tool", "transition", "risk"]
 
 def reviews(
     ledger: LedgerOption = None,
+    config: FileOption = None,
     since: Annotated[
         float, typer.Option("--since", parser=duration, metavar="DURATION", help="Asked within so long: `7d`, `12h`.")
     ] = "7d",  # type: ignore[assignment] # typer parses the default as it parses what is typed
@@ -33,7 +34,7 @@ def reviews(
         then = utc(written.clock.now()) - timedelta(seconds=since)
         return await reviews_of(written, since=then, by=reviewer())
 
-    told = with_ledger(ledger, work)
+    told = with_ledger(Where(ledger, config), work)
     if as_json:
         typer.echo(told.model_dump_json())
         return

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from gateway.cli.ledgers import LedgerOption, book, console, fail, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, book, console, fail, with_ledger
 from gateway.cli.pages import page_of, write
 from gateway.cli.plain import ago, counted, plain_table, seconds, visible, whose
 from gateway.cli.totals import totals
@@ -35,11 +35,12 @@ AS_JSON = Annotated[bool, typer.Option("--json", help="Plain JSON.")]
 
 def runs(
     ledger: LedgerOption = None,
+    config: FileOption = None,
     as_json: AS_JSON = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
 ) -> None:
     """The runs in the ledger, newest first."""
-    rows = with_ledger(ledger, lambda opened: _summaries(opened, limit))
+    rows = with_ledger(Where(ledger, config), lambda opened: _summaries(opened, limit))
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
@@ -97,6 +98,7 @@ def _summary(run: Run) -> dict[str, Any]:
 def show(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or `last`.")],
     ledger: LedgerOption = None,
+    config: FileOption = None,
     as_json: AS_JSON = False,
     checks: Annotated[bool, typer.Option("--checks", help="Every check of every verdict, with what it saw.")] = False,
     changes: Annotated[
@@ -116,14 +118,15 @@ def show(
     if out is not None and not html:
         fail("`--out` is for `--html`", USAGE)
     if html and (as_json or checks or changes or step is not None):
-        fail("`--html` has all of the run; it goes with `--out` and `--ledger` alone", USAGE)
+        fail("`--html` has all of the run; it goes with `--out`, `--ledger` and `--config` alone", USAGE)
+    where = Where(ledger, config)
     if html:
-        _show_page(run, out, ledger)
+        _show_page(run, out, where)
         return
     if step is not None:
-        _show_step(run, step, ledger)
+        _show_step(run, step, where)
         return
-    found = with_ledger(ledger, lambda opened: read(opened, run))
+    found = with_ledger(where, lambda opened: read(opened, run))
     if found is None:
         fail(f"no run `{run}` is in this ledger; `counterfoil runs` lists them")
     if as_json:
@@ -137,12 +140,12 @@ def show(
         _print_checks(found.records)
 
 
-def _show_page(wanted: str, out: Path | None, url: str | None) -> None:
+def _show_page(wanted: str, out: Path | None, where: Where) -> None:
     async def work(ledger: Ledger) -> str | None:
-        return await page_of(ledger, await named(ledger, wanted), url)
+        return await page_of(ledger, await named(ledger, wanted), where.option)
 
     try:
-        page = with_ledger(url, work)
+        page = with_ledger(where, work)
     except CorruptLedger as error:
         fail(f"the ledger is corrupt: {error}", code=2)
     if page is None:
@@ -150,7 +153,7 @@ def _show_page(wanted: str, out: Path | None, url: str | None) -> None:
     write(page, out)
 
 
-def _show_step(wanted: str, step: int, url: str | None) -> None:
+def _show_step(wanted: str, step: int, where: Where) -> None:
     """A record with its payloads as JSON: what was asked, what was judged, what came back."""
 
     async def work(ledger: Ledger) -> dict[str, Any] | None:
@@ -163,7 +166,7 @@ def _show_step(wanted: str, step: int, url: str | None) -> None:
         stored = {name: await stored_in(ledger, digest) for name, digest in cited.items() if digest is not None}
         return {"record": record.model_dump(mode="json"), **stored}
 
-    told = with_ledger(url, work)
+    told = with_ledger(where, work)
     if told is None:
         fail(f"run `{wanted}` has no step {step} in this ledger; `counterfoil show {wanted}` lists them")
     typer.echo(json.dumps(told, indent=2))  # ASCII: nothing in it can act on a terminal

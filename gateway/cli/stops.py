@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from gateway.cli.ledgers import LedgerOption, book, console, fail, ledger_option, ledger_shown, reviewer, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, book, console, fail, reviewer, with_ledger
 from gateway.cli.plain import ago, plain_table, visible
 from gateway.kernel.reduce import CorruptLedger
 from gateway.model.events import IntentRecorded, RunOpened, SwitchThrown
@@ -31,6 +31,7 @@ def stop(
     lift: Annotated[int | None, typer.Option("--lift", min=1, metavar="NUMBER", help="Let it go on.")] = None,
     reason: Annotated[str, typer.Option("--reason", "-m", help="Why. Kept for ever, told to whoever is refused.")] = "",
     ledger: LedgerOption = None,
+    config: FileOption = None,
 ) -> None:
     """Stop a run, a principal, a tool, an upstream, a tenant, or everything, on every gateway at once.
 
@@ -46,12 +47,13 @@ def stop(
         fail("a name is empty; leave the option out where any is meant", code=2)
     if not reason.strip():
         fail("say why, with `--reason`; it is kept for ever, and told to whoever is refused", code=2)
+    where = Where(ledger, config)
     if run is not None:
-        _say(with_ledger(ledger, lambda opened: _end(opened, run, reason), reads_payloads=False))
+        _say(with_ledger(where, lambda opened: _end(opened, run, reason), reads_payloads=False))
     elif lift is not None:
-        _say(with_ledger(ledger, lambda opened: _lift(opened, lift, reason), reads_payloads=False))
+        _say(with_ledger(where, lambda opened: _lift(opened, lift, reason), reads_payloads=False))
     else:
-        _say(with_ledger(ledger, lambda opened: _throw(opened, given, reason, ledger), reads_payloads=False))
+        _say(with_ledger(where, lambda opened: _throw(opened, given, reason, where), reads_payloads=False))
 
 
 def _say(told: Sequence[str] | Refused) -> None:
@@ -71,7 +73,7 @@ async def _end(ledger: Ledger, run: str, reason: str) -> Sequence[str] | Refused
     return [f"Stopped the run `{run}` for good. What is under way in it is recorded to its end."]
 
 
-async def _throw(ledger: Ledger, names: dict[str, Any], reason: str, url: str | None) -> Sequence[str] | Refused:
+async def _throw(ledger: Ledger, names: dict[str, Any], reason: str, where: Where) -> Sequence[str] | Refused:
     """It says where it was thrown: a switch in another ledger than a gateway's stops nothing there."""
     by, desk = reviewer(), Desk(await book(ledger))
     try:
@@ -80,13 +82,16 @@ async def _throw(ledger: Ledger, names: dict[str, Any], reason: str, url: str | 
         return refused
     strange = [
         f"Nothing in this ledger has the {name} `{value}`: look whether it is spelled so, and whether this is the "
-        "gateway's ledger; `--ledger` names another."
+        "gateway's ledger; `--ledger` names another, `--config` a gateway's."
         for name, value in names.items()
         if value not in await _known(ledger, name)
     ]
-    where = f"for every gateway on {ledger_shown(url)}"
-    lifting = f"`counterfoil stop --lift {switch.number} --reason …{ledger_option(url)}` lets it go on."
-    return [f"Stopped {what(switch.event)} {where}: switch {switch.number}.", lifting, *strange]
+    lifting = f"`counterfoil stop --lift {switch.number} --reason …{where.option}` lets it go on."
+    return [
+        f"Stopped {what(switch.event)} for every gateway on {where.shown}: switch {switch.number}.",
+        lifting,
+        *strange,
+    ]
 
 
 async def _known(ledger: Ledger, name: str) -> set[str | None]:
@@ -108,19 +113,22 @@ async def _lift(ledger: Ledger, number: int, reason: str) -> Sequence[str] | Ref
 
 
 def stops(
-    ledger: LedgerOption = None, as_json: Annotated[bool, typer.Option("--json", help="Plain JSON.")] = False
+    ledger: LedgerOption = None,
+    config: FileOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Plain JSON.")] = False,
 ) -> None:
     """What people have stopped, and not lifted. Runs that are over are in `runs`."""
 
     async def work(opened: Ledger) -> Sequence[Switch]:
         return await Desk(await book(opened)).switches(reviewer())
 
-    found = with_ledger(ledger, work, reads_payloads=False)
+    where = Where(ledger, config)
+    found = with_ledger(where, work, reads_payloads=False)
     if as_json:
         typer.echo(json.dumps([_plain(one) for one in found], ensure_ascii=False))
         return
     if not found:
-        console.print(f"Nothing is stopped on {ledger_shown(ledger)}.", soft_wrap=True)
+        console.print(f"Nothing is stopped on {where.shown}.", soft_wrap=True)
         return
     table, now = plain_table(), datetime.now(UTC)
     for title in ("switch", "stops", "since", "by", "why"):
@@ -129,7 +137,7 @@ def stops(
         event = one.event
         table.add_row(str(one.number), *map(visible, (what(event), ago(one.at, now), event.by.id, event.reason)))
     console.print(table)
-    console.print(f"`counterfoil stop --lift NUMBER --reason …{ledger_option(ledger)}` lets one go on.", soft_wrap=True)
+    console.print(f"`counterfoil stop --lift NUMBER --reason …{where.option}` lets one go on.", soft_wrap=True)
 
 
 def _plain(one: Switch) -> dict[str, Any]:

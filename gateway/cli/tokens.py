@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.ledgers import LedgerOption, config_option, fail, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, config_option, fail, with_ledger
 from gateway.model.principal import Parent, Principal
 from gateway.outbound.clock import SystemClock
 from gateway.outbound.ids import id_maker
@@ -60,7 +60,7 @@ def open_(
     if authority and parent is None:
         fail("`--authority` says what a parent run passes on; name the run with `--parent`", code=2)
     if parent is not None:
-        found = with_ledger(plan.ledger if plan is not None else None, lambda ledger: ledger.read(parent))
+        found = with_ledger(Where(config=config), lambda ledger: ledger.read(parent), reads_payloads=False)
         if not found:
             fail(f"no run `{parent}` is in the ledger; a run is there from its first call on", code=2)
     passed_on = Parent(parent, frozenset(authority) if authority else None) if parent is not None else None
@@ -78,10 +78,8 @@ def open_(
 @app.command()
 def revoke(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose token lets nobody in any more.")],
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="The gateway's own file, for its ledger.")
-    ] = None,
     ledger: LedgerOption = None,
+    config: FileOption = None,
 ) -> None:
     """Have every gateway of this ledger refuse the token of a run, and those of all runs that descend from it.
 
@@ -89,13 +87,9 @@ def revoke(
     """
     from gateway.inbound.mcp.revoked import name_of  # noqa: PLC0415 - brings `mcp`, which costs a second
 
-    try:
-        url = ledger or (load_settings(config, only=[("ledger",)]).ledger if config is not None else None)
-    except (OSError, ValueError) as error:
-        fail(str(error), code=2)
     if not RUN.fullmatch(run):
         fail(f"`{run[:64]}` is no run: `counterfoil run open` says which one its token is for", code=2)
     # No token that was made by now is good for longer.
     until = time.time() + MAX_HOURS * 3600
-    first = with_ledger(url, lambda opened: opened.once(name_of(run), until), reads_payloads=False)
+    first = with_ledger(Where(ledger, config), lambda opened: opened.once(name_of(run), until), reads_payloads=False)
     typer.echo(f"the token of {run} is revoked" if first else f"the token of {run} was revoked before")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from gateway.cli.ledgers import LedgerOption, console, fail, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, console, fail, settings_of, with_ledger
 from gateway.cli.runs import AS_JSON
 from gateway.cli.verified import BROKEN, UNREADABLE, exit_code, proven, proven_export, told
 from gateway.kernel.merkle import BadProof
@@ -20,13 +20,11 @@ from gateway.model.canonical import NotStrictJson, parse
 from gateway.model.note import verifier_key
 from gateway.outbound.cited import CitedOnDisk
 from gateway.outbound.head_file import BadHead, HeadFile
-from gateway.outbound.payload_keys import Keyring
 from gateway.outbound.seal_keys import BadKey, public_key, signed_by
 from gateway.ports import Ledger
 from gateway.runtime.audit import NotProvable, Proof, Report, Unreadable, Wanted, proof_of
 from gateway.runtime.audit import verify as verified
 from gateway.runtime.exporting import BadExport
-from gateway.settings import SettingsProblems, load_settings
 
 PROGRESS_S = 0.5
 """A ledger that is verified sooner shows no bar."""
@@ -34,9 +32,7 @@ PROGRESS_S = 0.5
 
 def verify(
     ledger: LedgerOption = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Ledger, key and head of a gateway.yaml.")
-    ] = None,
+    config: FileOption = None,
     head: Annotated[
         Path | None, typer.Option("--head", metavar="FILE", help="The newest checkpoint, kept outside the ledger.")
     ] = None,
@@ -68,9 +64,9 @@ def verify(
     """
     keys = [_key(one) for one in key or ()]
     kept = HeadFile(head) if head is not None else None
-    ring: Keyring | None = None
+    where = Where(ledger, config)
     if config is not None:
-        ledger, keys, kept, ring = _configured(config, ledger, keys, kept)
+        keys, kept = _configured(config, keys, kept)
     if proof is not None:
         _check_proof(proof, keys)
         return
@@ -78,9 +74,9 @@ def verify(
         _check_export(exported, keys)
         return
     if prove is not None:
-        _prove(ledger, prove)
+        _prove(where, prove)
         return
-    report = _report(ledger, keys, kept, ring, judge=judge)
+    report = _report(where, keys, kept, judge=judge)
     now = datetime.now(UTC)
     if as_json:
         known = [verifier_key(report.origin, one) for one in keys]
@@ -109,25 +105,16 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _configured(
-    config: Path, ledger: str | None, keys: list[bytes], head: HeadFile | None
-) -> tuple[str, list[bytes], HeadFile | None, Keyring | None]:
-    """What was said, and what the configuration says where nothing was."""
-    try:
-        settings = load_settings(config, only=[("ledger",), ("seal",), ("data",)])
-    except (OSError, SettingsProblems) as error:
-        fail(str(error), UNREADABLE)
-    sealing = settings.sealing
+def _configured(config: Path, keys: list[bytes], head: HeadFile | None) -> tuple[list[bytes], HeadFile | None]:
+    """The keys and the head that were said, and what the configuration says beside them."""
+    sealing = settings_of(config, [("seal",)]).sealing
     own = [sealing.key.public] if sealing.key is not None else []
     if head is None and isinstance(sealing.head, HeadFile):
         head = sealing.head
-    ring = settings.data.keys if settings.data.keys.ids else None
-    return ledger or settings.ledger, [*keys, *own], head, ring
+    return [*keys, *own], head
 
 
-def _report(
-    url: str | None, keys: Sequence[bytes], kept: HeadFile | None, ring: Keyring | None, *, judge: bool
-) -> Report:
+def _report(where: Where, keys: Sequence[bytes], kept: HeadFile | None, *, judge: bool) -> Report:
     try:
         head = kept.read() if kept is not None else None
     except BadHead as error:
@@ -146,7 +133,7 @@ def _report(
             except Unreadable as error:
                 return str(error)
 
-        found = with_ledger(url, work, UNREADABLE, ring)
+        found = with_ledger(where, work, UNREADABLE)
     return found if isinstance(found, Report) else fail(found, UNREADABLE)
 
 
@@ -174,7 +161,7 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 # --- one record -----------------------------------------------------------------------------------------------------
 
 
-def _prove(url: str | None, wanted: str) -> None:
+def _prove(where: Where, wanted: str) -> None:
     run, sign, step = wanted.rpartition("#") if "#" in wanted else wanted.rpartition(".")
     if not sign or not step.isdecimal():
         fail(f"`{wanted}` is no record: say it as `RUN#STEP`, or name an attempt", UNREADABLE)
@@ -185,7 +172,7 @@ def _prove(url: str | None, wanted: str) -> None:
         except NotProvable as error:
             return str(error)
 
-    found = with_ledger(url, work, UNREADABLE)
+    found = with_ledger(where, work, UNREADABLE)
     typer.echo(json.dumps(found.as_json(), indent=1) if isinstance(found, Proof) else fail(found))
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.live import Live
 
-from gateway.cli.ledgers import LedgerOption, book, console, reviewer, with_ledger
+from gateway.cli.ledgers import FileOption, LedgerOption, Where, book, console, reviewer, with_ledger
 from gateway.cli.waiting import Row, rows_of, screen
 from gateway.ports import Ledger
 from gateway.runtime.desk import Desk
@@ -25,6 +25,7 @@ SHOWN = 200
 
 def watch(
     ledger: LedgerOption = None,
+    config: FileOption = None,
     once: Annotated[bool, typer.Option("--once", help="Show it as it is now, and end.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="A line for each thing that begins to wait, or waits no more.")
@@ -33,7 +34,7 @@ def watch(
 ) -> None:
     """What waits for a person, live. Ends with Ctrl-C."""
     try:
-        with_ledger(ledger, lambda opened: _watch(opened, once=once, as_json=as_json, bell=bell))
+        with_ledger(Where(ledger, config), lambda opened: _watch(opened, once=once, as_json=as_json, bell=bell))
     except KeyboardInterrupt:
         return
 

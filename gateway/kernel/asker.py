@@ -14,7 +14,7 @@ from gateway.model.run import Approval, Run
 def question(run: Run, rules: Rules, approval: Approval, now: datetime, where: Answering) -> Question:
     """The question, as it stands now, and where a person answers it."""
     state, terms = _state(run, approval, now), approval.terms
-    superseded = approval.decision == "superseded"
+    superseded, awaits = approval.decision == "superseded", state == "awaiting"
     told = ApprovalAnswer(
         approval=approval.id,
         state=state,
@@ -27,8 +27,8 @@ def question(run: Run, rules: Rules, approval: Approval, now: datetime, where: A
         said=approval.reason,
         superseded_by=approval.by if superseded else None,
         attempt=approval.used_by,
-        approve_at=where.approve_at(approval.id),
-        page=where.page("approval", approval.id),
+        approve_at=where.approve_at(approval.id) if awaits else None,
+        page=where.page("approval", approval.id) if awaits else None,
         asked_at=approval.requested_at.isoformat(timespec="seconds"),
         expires_at=approval.until.isoformat(timespec="seconds"),
         next=NEXT_STEP[state],

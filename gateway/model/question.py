@@ -34,10 +34,10 @@ class ApprovalAnswer(Told):
     """The newer question about the same object."""
     attempt: str | None = None
     """The call that was made with it."""
-    approve_at: str
-    """The command with which a person decides."""
+    approve_at: str | None = None
+    """The command with which a person decides; only while one may."""
     page: str | None = None
-    """Where the console shows it to a reviewer who comes in there by themselves."""
+    """Where the console shows it to a reviewer who comes in there by themselves; only while one may decide."""
     asked_at: str
     expires_at: str
     next: str

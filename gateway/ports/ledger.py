@@ -54,7 +54,7 @@ class LockedPayload(UnreadableRecord):
     def __init__(self, digest: Digest, key_id: str, stored: bytes) -> None:
         super().__init__(
             f"the payload `{digest}` of the ledger is encrypted with the key `{key_id}`, which was not given "
-            "(`data: {encryption: …}` in gateway.yaml; COUNTERFOIL_DATA_KEY for commands)"
+            "(`data: {encryption: …}` in gateway.yaml; `--config` of commands)"
         )
         self.stored = stored
 

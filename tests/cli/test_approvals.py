@@ -160,7 +160,7 @@ async def test_a_yes_that_goes_further_says_which_arguments_may_be_others_and_wi
 async def test_nobody_says_yes_where_nobody_can_be_asked_unless_it_is_said_that_it_was_seen(tmp_path: Path) -> None:
     write, first, second = await asked(tmp_path, *PAY)
     bare = await invoke(tmp_path, "approvals", "approve", write, expect=2)
-    assert f"nobody can be asked here: look with `counterfoil approvals show {write}`" in bare.output
+    assert f"nobody can be asked here: look with `counterfoil approvals show {write} --ledger " in bare.output
     digests = {
         row["approval"]: row["action"]
         for row in json.loads((await invoke(tmp_path, "approvals", "list", "--json")).stdout)

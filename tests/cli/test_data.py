@@ -74,7 +74,7 @@ async def test_encrypted_payloads_are_readable_with_the_key_alone_and_the_ledger
     assert (blind["broken"], blind["locked"], blind["lacking"]) == (0, known["payloads"], sorted([first, second]))
     told, noted = await run("verify", *ledger)
     assert "encrypted with a key that was not given" in told
-    assert "name its file by `COUNTERFOIL_DATA_KEY=FILE`" in noted
+    assert "by `--config`, or the key's by `COUNTERFOIL_DATA_KEY=FILE`" in noted
     assert (await run("stops", *ledger))[1] == "", "what reads no payload lacks no key"
     wrong = await run("verify", *ledger, COUNTERFOIL_DATA_KEY="ff" * 32)
     assert "clean" in wrong[0]

@@ -80,6 +80,14 @@ def test_a_policy_that_only_observes_is_told_and_meant_so(tmp_path: Path) -> Non
     assert "LET THROUGH: the mode is `observe`" in found["canary work"][1]
 
 
+def test_tools_that_are_not_pinned_are_told_once_for_all_policies_of_which_that_is_so(tmp_path: Path) -> None:
+    file = installed(tmp_path, NAMED, workflow="work")
+    (tmp_path / "policies/play.yaml").write_text(f"workflow: play\n{NAMED}")
+    done = CliRunner().invoke(app, ["doctor", "--config", str(file), "--json"], env={"XDG_STATE_HOME": str(tmp_path)})
+    told = [one["about"] for one in json.loads(done.stdout) if "not pinned" in one["says"]]
+    assert told == ["tools play, work"]
+
+
 def test_a_question_for_whatever_there_is_is_told(tmp_path: Path) -> None:
     policy = 'transitions:\n  - { name: ask, tools: ["*"], approval: { reason: look at it } }\n'
     assert seen(tmp_path, policy)["canary work"] == ("warning", "a call that no rule names waits for a person")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.cli.packets import markdown
+from gateway.model.event_parts import Charge
 from gateway.model.packet import Packet
 from gateway.model.status import Hypothesis, PlanTold
 from gateway.model.tool import Silence
@@ -207,6 +208,12 @@ def test_hostile_text_makes_no_heading_link_mention_or_tag() -> None:
     assert "@everyone" not in page
     assert "](" not in page.replace("\\](", "").replace("\\]\\(", "")
     assert "<script" not in page.replace("\\<script", "")
+
+
+def test_one_of_a_unit_is_told_as_one() -> None:
+    page = told(spent={"calls": 1, "mutations": 2, "elapsed_s": 1}, charge=Charge(calls=1, mutations=1))
+    assert "- **spent**: 1 call, 2 mutations, 1 elapsed\\_s" in page
+    assert "- **holds**: 1 call, 1 mutation\n" in page
 
 
 def test_what_the_agent_says_is_marked_as_that() -> None:

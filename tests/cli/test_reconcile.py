@@ -63,7 +63,7 @@ async def test_a_payment_that_was_made_is_found_and_never_made_again(tmp_path: P
     attempt = await lost(config, "lost")
     listed, _ = await run("reconcile", *ledger_of(tmp_path))
     assert "`bank__status` is asked again" in " ".join(listed.split())
-    said, _ = await run("reconcile", *config)
+    said, _ = await run("reconcile", *config, "--for", "120")
     assert said == SETTLED
     told = (await again(config, "lost"))["structuredContent"]
     assert (told["outcome"], told["executed"]) == ("held", True)
@@ -87,7 +87,7 @@ async def test_a_payment_that_was_not_made_is_proven_so_and_may_be_made(tmp_path
     )
     (tmp_path / "policy.yaml").write_text(text)
     await lost(config, "dropped")
-    said, _ = await run("reconcile", *config)
+    said, _ = await run("reconcile", *config, "--for", "120")
     assert said.endswith(SETTLED)
     assert (await again(config, "dropped"))["structuredContent"]["to"] == "dropped"
     assert paid(tmp_path) == ["dropped"]
@@ -98,7 +98,7 @@ async def test_a_payment_that_was_not_made_is_proven_so_and_may_be_made(tmp_path
 async def test_under_a_key_a_payment_is_made_exactly_once_and_its_answer_told(to: str, tmp_path: Path) -> None:
     config = configured(tmp_path, **KEY)
     attempt = await lost(config, to)
-    await run("reconcile", *config)
+    await run("reconcile", *config, "--for", "120")
     assert paid(tmp_path) == [to]
     told = await again(config, to)
     assert told["structuredContent"] == {"key": attempt, "amount": 5, "to": to}
@@ -109,7 +109,7 @@ async def test_under_a_key_a_payment_is_made_exactly_once_and_its_answer_told(to
 async def test_what_nobody_can_ask_is_a_persons_who_is_told_all(tmp_path: Path) -> None:
     config = configured(tmp_path)
     attempt = await lost(config, "lost")
-    said, _ = await run("reconcile", *config, expect=3)
+    said, _ = await run("reconcile", *config, "--for", "120", expect=3)
     assert "A PERSON MUST SAY" in said
     told = json.loads((await run("reconcile", attempt, "--json", *ledger_of(tmp_path)))[0])
     assert (told["person"], told["arguments"]) == (True, {"amount": 5, "to": "lost"})

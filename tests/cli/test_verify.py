@@ -156,7 +156,10 @@ def test_a_configuration_says_which_ledger_key_and_head(ledger: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--ledger", "{tmp}/none.db"], "there is no ledger at `{tmp}/none.db` yet; `--ledger` names another"),
+        (
+            ["--ledger", "{tmp}/none.db"],
+            "there is no ledger at `{tmp}/none.db` yet; `--ledger` names another, `--config` a gateway's",
+        ),
         (
             ["--ledger", "{tmp}/text"],
             "`{tmp}/text` is not an SQLite file: give the ledger another path",

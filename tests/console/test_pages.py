@@ -19,7 +19,6 @@ from tests.console.office import (
     MAIL,
     NEW,
     POLICY,
-    STRANGER,
     answered,
     fill,
     office,
@@ -145,32 +144,6 @@ async def test_pages_of_the_inbox_follow_one_another_without_a_gap() -> None:
         names = [re.findall(r'value="(ap_[^"]*)"', one) for one in (first, second)]
         assert [len(one) for one in names] == [50, 10]
         assert not set(names[0]) & set(names[1])
-
-
-async def test_a_reviewer_sees_what_is_their_tenants_and_nothing_else() -> None:
-    async with office() as at:
-        await fill(at)
-        stranger = await at.visitor(STRANGER)
-        assert "Nothing waits for you" in await stranger.read("/")
-        for path in (f"/approvals/{at.asked['pay']}", "/runs/run_1", f"/values/{at.asked['pay']}"):
-            assert (await stranger.get(path)).status_code == 404
-        assert "run_1" not in await stranger.read("/runs")
-        assert "0 records found" in text_of(await stranger.read("/search?kind=approval"))
-        assert "Nothing stands on any account" in await stranger.read("/accounts")
-
-
-async def test_health_and_the_policies_of_others_are_for_those_who_see_all() -> None:
-    async with office() as at:
-        await fill(at)
-        digest = (await at.it.book.state_of("run_1")).policy
-        stranger, ann = await at.visitor(STRANGER), await at.visitor(ANN)
-        for path in (f"/policies/{digest}", f"/policies/{digest}/diagram.svg", "/health", "/registry?workflow=test"):
-            assert (await stranger.get(path)).status_code == 404, path
-        assert "a mail leaves the house" not in await stranger.read("/policies")
-        assert "a mail leaves the house" in await ann.read(f"/policies/{digest}")
-        assert "Repairs a shop" in await ann.read("/policies")
-        assert (await ann.get("/health")).status_code == 404
-        assert "/console/health" not in await ann.read("/")
 
 
 async def test_a_link_for_one_question_opens_that_one_alone() -> None:

@@ -70,7 +70,7 @@ async def lived(it: House) -> None:
 async def page() -> str:
     async with house(**RULES) as it:
         await lived(it)
-        made = await page_of(it.ledger, "run_r", None)
+        made = await page_of(it.ledger, "run_r")
     assert made is not None
     return made
 
@@ -181,7 +181,7 @@ async def test_it_is_written_to_a_file_or_printed_and_stands_alone(tmp_path: Pat
     assert (await invoke(tmp_path, "show", "last", "--html")).stdout.count("</html>") == 1
     for words, message in (
         (("--out", str(out)), "`--out` is for `--html`"),
-        (("--html", "--checks"), "`--html` has all of the run; it goes with `--out` and `--ledger` alone"),
+        (("--html", "--checks"), "`--html` has all of the run; it goes with `--out`, `--ledger` and `--config` alone"),
     ):
         refused = await invoke(tmp_path, "show", "last", *words, expect=2)
         assert refused.stderr == f"counterfoil: {message}\n"

@@ -265,14 +265,16 @@ async def upstreams(plan: Plan) -> AsyncIterator[Finding]:
         for found in _reached(catalogue):
             yield found
         tools = (await catalogue.offered())[0]
+        unpinned: dict[str, list[str]] = {}
         for workflow, policy in sorted(plan.policies.items()):
             changed = [one.name for one in tools if one.name in policy.pins and not is_pinned(one, policy)]
             for one in changed:
                 yield wrong(f"tools {workflow}", f"`{one}` is not as it was pinned: it is withheld", _PIN)
             free = sorted(one.name for one in tools if one.name not in policy.pins)
             if free and not changed:
-                says = f"{len(free)} of {len(tools)} tools are not pinned, such as `{free[0]}`: they may change unseen"
-                yield warning(f"tools {workflow}", says, _PIN)
+                unpinned.setdefault(
+                    f"{len(free)} of {len(tools)} tools are not pinned, such as `{free[0]}`", []
+                ).append(workflow)
             listed = catalogue.tools()
             for line in (
                 *surprises(policy, {one.name for one in tools}, default=workflow == plan.default),
@@ -280,5 +282,7 @@ async def upstreams(plan: Plan) -> AsyncIterator[Finding]:
             ):
                 if not line.startswith("the mode is"):  # said above
                     yield warning(f"tools {workflow}", line)
+        for says, workflows in unpinned.items():
+            yield warning(f"tools {', '.join(workflows)}", f"{says}: they may change unseen", _PIN)
     finally:
         await catalogue.close()

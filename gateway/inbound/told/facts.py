@@ -44,8 +44,8 @@ def _about_the_action(one: Packet) -> Iterator[tuple[str, str]]:
     if one.undoes:
         yield "undoes", one.undoes
     if one.about == "attempt":
-        charged = [f"{amount} {unit}" for unit, amount in one.charge.model_dump().items() if amount]
-        yield "holds", ", ".join(charged) or "nothing"
+        charged = {unit: amount for unit, amount in one.charge.model_dump().items() if amount}
+        yield "holds", _amounts(charged) or "nothing"
     if one.action:
         yield "action", one.action
 
@@ -78,7 +78,11 @@ def _way(way: Eligible) -> str:
 
 
 def _amounts(told: dict[str, float]) -> str:
-    return ", ".join(f"{amount:g} {unit}" for unit, amount in told.items())
+    return ", ".join(f"{amount:g} {_unit(unit, amount)}" for unit, amount in told.items())
+
+
+def _unit(unit: str, amount: float) -> str:
+    return unit.removesuffix("s") if amount == 1 and not unit.endswith("_s") else unit
 
 
 def believed(one: Packet) -> Iterator[tuple[str, str]]:
