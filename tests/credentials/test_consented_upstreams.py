@@ -94,7 +94,7 @@ async def test_whoever_has_connected_nothing_is_told_where_and_nothing_is_sent()
         tool = await catalogue.tool("say", by_key("bob").party)
         assert tool is not None
         assert (tool.healthy, tool.needs_account) == (False, True)
-        assert told.reason.endswith(f"`bob` has not connected an account there: connect it at {PAGE}")
+        assert told.reason == f"`bob` has not connected an account there: connect it at {PAGE}"
         for nobody in (None, FakeCaller(key="http local anonymous", modern=True)):
             answer = await say(catalogue, nobody)
             assert isinstance(answer, NotSent)

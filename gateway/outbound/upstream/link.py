@@ -199,8 +199,9 @@ class Link:
         """
         agreement = self.health.agreement
         if self.health.state != "healthy" or agreement is None:
-            reason = f"the upstream `{self.name}` is not there: {self.health.reason}"
-            return NotSent(reason, needs_account=self.health.needs_account)
+            if self.health.needs_account:  # which is the server's no more than ours
+                return NotSent(str(self.health.reason), needs_account=True)
+            return NotSent(f"the upstream `{self.name}` is not there: {self.health.reason}")
         self.counts["calls"] += 1
         if caller is not None and caller.modern and not agreement.modern and caller.log_level is not None:
             await self._log_from(caller.log_level)

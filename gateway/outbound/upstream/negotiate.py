@@ -195,7 +195,8 @@ def _says_modern(answer: Answer) -> bool:
 
 def _initialized(answer: Answer, client: Client) -> Agreement:
     if not isinstance(answer, ToolResult):
-        raise Unreachable(f"initialize failed: {why(answer)}", answer)
+        about_caller = isinstance(answer, NotSent) and answer.needs_account  # and nothing failed at the server
+        raise Unreachable(why(answer) if about_caller else f"initialize failed: {why(answer)}", answer)
     result = answer.result
     version = result.get("protocolVersion")
     if version not in LEGACY:
