@@ -177,10 +177,15 @@ def proxy() -> Iterator[tuple[str, list[str]]]:
             thread.join(10)
 
 
+def fetcher(address: str) -> list[str]:
+    """The real server, through that proxy, without Node: with it, it would install packages before its first page."""
+    program = real(real_servers.FETCH, "mcp-server-fetch")
+    return ["env", f"PATH={Path(program[0]).parent}", *program, "--proxy-url", address]
+
+
 async def test_a_real_fetch_server_reads_the_web_and_nothing_of_ours(tmp_path: Path) -> None:
     with proxy() as (address, asked_for):
-        server = [*real(real_servers.FETCH, "mcp-server-fetch"), "--proxy-url", address]
-        async with counterfoil(*wrapping(POLICIES / "web-fetch.yaml", tmp_path, *server)) as agent:
+        async with counterfoil(*wrapping(POLICIES / "web-fetch.yaml", tmp_path, *fetcher(address))) as agent:
             page = await agent.call("fetch", {"url": "http://docs.python.org/3/"})
             assert "Everything about counterfoils." in text_of(page)
             for url in (
@@ -208,10 +213,10 @@ async def test_what_a_database_told_is_carried_out_in_no_url(tmp_path: Path) -> 
         ("\ntransitions:\n", "\ntransitions:\n  - { name: orders, tools: [db__read_query] }\n"),
     )
     with proxy() as (address, asked_for):
-        sqlite, fetch = real(real_servers.SQLITE, "mcp-server-sqlite"), real(real_servers.FETCH, "mcp-server-fetch")
+        sqlite, fetch = real(real_servers.SQLITE, "mcp-server-sqlite"), fetcher(address)
         servers = {
             "db": {"command": sqlite[0], "args": [*sqlite[1:], "--db-path", str(database)]},
-            "web": {"command": fetch[0], "args": [*fetch[1:], "--proxy-url", address]},
+            "web": {"command": fetch[0], "args": fetch[1:]},
         }
         async with counterfoil("serve", "--stdio", "--config", str(serving(tmp_path, both, servers))) as agent:
             page = {"url": "http://www.rfc-editor.org/"}
