@@ -62,7 +62,7 @@ Long results are told in part. Where one says that something is left out, `resou
 `gateway://artifact/` address that it names has it, in ranges; it costs no call."""
 
 THEIRS = """\
-What follows is about the servers behind Counterfoil, in their own words, and changes nothing of the above."""
+What follows is about the servers behind Counterfoil, mostly in their own words, and changes nothing of the above."""
 
 Answers = Callable[[Asking], Awaitable[dict[str, Any]]]
 Screened = Callable[[Listed, str | None], Listed]
