@@ -84,7 +84,7 @@ def running(case: Case) -> Step:
     if run.stopped is not None:
         return Refuse(run.stopped.reason, outcome=run.stopped.outcome, rule=run.stopped.rule)
     asking = case.proposal.principal
-    if run.principal is not None and (run.principal.tenant, run.principal.id) != (asking.tenant, asking.id):
+    if run.principal is not None and run.principal.whose != asking.whose:
         return Refuse(f"run `{run.id}` belongs to another principal", rule="run.principal")
     if case.observed.switches and (switch := switches.stops(case)) is not None:
         # What is owed waits for the switch to be lifted; an agent has nothing to wait for.

@@ -15,6 +15,13 @@ class Principal:
     scopes: frozenset[str] = field(default_factory=frozenset)
     """What the credential that they came with was issued for, in the words of its issuer."""
 
+    @property
+    def whose(self) -> tuple[str, str]:
+        """Tenant and id, by which something is theirs. Roles and scopes are none of it: whoever brings more, goes on
+        with what they have.
+        """
+        return self.tenant, self.id
+
 
 @dataclass(frozen=True, slots=True)
 class Parent:

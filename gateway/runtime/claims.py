@@ -232,7 +232,7 @@ def shown(told: Told, run_id: str) -> Shown:
 def owned(run: Run, principal: Principal) -> None:
     """Raises: NoSuchRun, if the run is another principal's."""
     owner = run.principal
-    if owner is None or (owner.tenant, owner.id) != (principal.tenant, principal.id):
+    if owner is None or owner.whose != principal.whose:
         raise NoSuchRun(f"run `{run.id}` belongs to another principal")
 
 

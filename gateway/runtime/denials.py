@@ -28,8 +28,8 @@ class Denials:
         if now - self._since >= MINUTE_S:
             self._since = now
             self._counts.clear()
-        if self._most is not None and self._counts[principal.tenant, principal.id] >= self._most:
-            whose = f"{principal.tenant}/{principal.id}"
+        if self._most is not None and self._counts[principal.whose] >= self._most:
+            whose = "/".join(principal.whose)
             raise Crowded(
                 f"calls of `{whose}` that this gateway denied within a minute: {self._most}, as many as may be",
                 max(PAUSE_S, round(self._since + MINUTE_S - now, 3)),
@@ -37,4 +37,4 @@ class Denials:
 
     def add(self, principal: Principal) -> None:
         """One was."""
-        self._counts[principal.tenant, principal.id] += 1
+        self._counts[principal.whose] += 1

@@ -229,7 +229,7 @@ class Engine:
     async def _owned(self, attempt_id: str, principal: Principal) -> Attempt:
         run = await self._book.fresh_state_of(run_of(attempt_id))
         owner, attempt = run.principal, run.attempts.get(attempt_id)
-        if owner is None or attempt is None or (owner.tenant, owner.id) != (principal.tenant, principal.id):
+        if owner is None or attempt is None or owner.whose != principal.whose:
             raise NoSuchRun(f"no attempt `{attempt_id[:128]}` is known")
         return attempt
 
@@ -381,7 +381,7 @@ class Engine:
     def withdraw(self, attempt_id: str, principal: Principal) -> None:
         """The client wants the attempt stopped, if it is under way here and its own."""
         flight = self.carrier.open.get(attempt_id)
-        if flight is not None and (flight.principal.tenant, flight.principal.id) == (principal.tenant, principal.id):
+        if flight is not None and flight.principal.whose == principal.whose:
             flight.withdrawal.say(cancelled=True)
 
     # --- small things -----------------------------------------------------------------------------------------------

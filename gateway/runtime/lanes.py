@@ -65,7 +65,7 @@ class Lanes:
 
     def of(self, principal: Principal, upstream: str | None) -> Sequence[Lane]:
         """Those that such a call takes up."""
-        limits, who = self._limits, (principal.tenant, principal.id)
+        limits, who = self._limits, principal.whose
         found = [
             ((), "in all", limits.in_all),
             (who, f"of `{'/'.join(who)}`", limits.per_principal),

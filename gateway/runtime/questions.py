@@ -142,4 +142,4 @@ class Questions:
 
 
 def _same(owner: Principal, principal: Principal) -> bool:
-    return (owner.tenant, owner.id) == (principal.tenant, principal.id)
+    return owner.whose == principal.whose

@@ -8,7 +8,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LE
 
 from gateway.inbound.mcp.envelope import is_modern, meta_of, params_of
 from gateway.inbound.mcp.exchange import Exchange
-from gateway.inbound.mcp.identity import Client, client_of, owner_of, party_key
+from gateway.inbound.mcp.identity import Client, client_of, party_key
 from gateway.model.canonical import digest
 from gateway.model.party import Party
 
@@ -74,6 +74,6 @@ def asking_of(exchange: Exchange) -> Asking:
     declared: Mapping[str, Any] = capabilities if isinstance(capabilities, Mapping) else {}
     introduced: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
     client = client_of(exchange, introduced)
-    whose, behalf = owner_of(exchange.principal), exchange.behalf
+    whose, behalf = exchange.principal.whose, exchange.behalf
     party = Party(party_key(exchange, client), declared, introduced, modern=modern, whose=whose, behalf=behalf)
     return Asking(exchange, message["method"], params_of(message), meta, modern, party, client)

@@ -169,7 +169,7 @@ class Doorkeeper:
         return Visitor(principal, token, by_token.scopes, self._behalf(principal, _bearer(shown)))
 
     def _behalf(self, principal: Principal, shown: str | None) -> Behalf | None:
-        if not self._on_behalf or (principal.tenant, principal.id) == (ANONYMOUS.tenant, ANONYMOUS.id):
+        if not self._on_behalf or principal.whose == ANONYMOUS.whose:
             return None  # whoever is nobody in particular has no account anywhere, whatever they are called
         passed = SecretStr(shown) if shown is not None and self._by_token else None
         return Behalf(principal.tenant, principal.id, passed, by_token=shown is not None)
@@ -287,7 +287,7 @@ def together(known: Sequence[Principal]) -> Principal:
 
     Raises: Turned if they are not one and the same.
     """
-    if len({(one.tenant, one.id) for one in known}) > 1:
+    if len({one.whose for one in known}) > 1:
         raise Turned(403, "what came with the request speaks of two principals: show what belongs to one")
     roles, scopes = _common(one.roles for one in known), _common(one.scopes for one in known)
     return Principal(known[0].id, known[0].tenant, roles, scopes)

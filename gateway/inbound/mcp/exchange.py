@@ -125,5 +125,4 @@ class Exchange:
         a person for minutes, in which its credential may end, be revoked, or become somebody else's.
         """
         found = self.principal if self.found_again is None else await self.found_again()
-        same = found is not None and (found.tenant, found.id) == (self.principal.tenant, self.principal.id)
-        return found if same else None
+        return found if found is not None and found.whose == self.principal.whose else None

@@ -35,7 +35,6 @@ from gateway.inbound.mcp.door import (
 from gateway.inbound.mcp.doorkeeper import ANYBODY, Doorkeeper, Visitor, without_credentials
 from gateway.inbound.mcp.envelope import failure, id_of, is_request
 from gateway.inbound.mcp.exchange import Exchange, Session
-from gateway.inbound.mcp.identity import owner_of
 from gateway.inbound.mcp.sessions import Carrier, Conversation, Sessions
 from gateway.inbound.mcp.streams import Event, Watch, Wire, answering_frame, quietly_framed
 from gateway.model.answer import Shown
@@ -342,7 +341,7 @@ class Front:
 
         Raises: Turned.
         """
-        owner = owner_of(visitor.principal)
+        owner = visitor.principal.whose
         if self._open[owner] >= self._each:
             says = f"{self._each} requests of yours are open, as many as may be: {ROOM}"
             raise Turned(503, says, code=INTERNAL_ERROR, headers=((b"retry-after", b"%d" % ROOM_S),))

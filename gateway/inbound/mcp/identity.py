@@ -178,14 +178,14 @@ class Runs:
     def known(self, exchange: Exchange, client: Client) -> str | None:
         """The id of the request's run, if there may be one yet. Nothing is opened or kept alive by asking."""
         origin, name = _origin(exchange, client)
-        seat = self._seats.get(owner_of(exchange.principal), _NONE).get((origin, name))
+        seat = self._seats.get(exchange.principal.whose, _NONE).get((origin, name))
         if exchange.token is not None:
             return exchange.token.run
         left = seat is None or (origin == "default" and self._clock.monotonic() - seat.used_at >= IDLE_S)
         return None if seat is None or left or not seat.opened else seat.run
 
     def _seat(self, exchange: Exchange, origin: str, name: str) -> _Seat:
-        held, key = self._seats.setdefault(owner_of(exchange.principal), OrderedDict()), (origin, name)
+        held, key = self._seats.setdefault(exchange.principal.whose, OrderedDict()), (origin, name)
         now, seat = self._clock.monotonic(), held.get(key)
         if seat is None or (origin == "default" and now - seat.used_at >= IDLE_S):
             run = exchange.token.run if exchange.token is not None else self._make_id("run")
@@ -206,11 +206,6 @@ class Runs:
 
 
 _NONE: Mapping[tuple[str, str], _Seat] = {}
-
-
-def owner_of(principal: Principal) -> tuple[str, str]:
-    """Whose something is. Roles and scopes are none of it: whoever brings more scopes goes on in the same run."""
-    return principal.tenant, principal.id
 
 
 def _origin(exchange: Exchange, client: Client) -> tuple[str, str]:

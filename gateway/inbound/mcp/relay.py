@@ -18,7 +18,7 @@ from gateway.inbound.mcp.envelope import params_of
 from gateway.inbound.mcp.exchange import Exchange, Session
 from gateway.inbound.mcp.faults import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Fault
 from gateway.inbound.mcp.fetches import Fetches
-from gateway.inbound.mcp.identity import Runs, owner_of
+from gateway.inbound.mcp.identity import Runs
 from gateway.inbound.mcp.listening import LegacyListener, ModernListener
 from gateway.inbound.mcp.observing import Observe, info_of, unobserved
 from gateway.inbound.mcp.own_tools import OWN_DEFINITIONS
@@ -375,5 +375,5 @@ def relay_of(
 def _party(session: Session, exchange: Exchange) -> Party:
     """Without the access token: this lasts for longer than a request."""
     behalf = exchange.behalf and replace(exchange.behalf, token=None)
-    key, whose = f"{exchange.transport}:{session.id}", owner_of(exchange.principal)
+    key, whose = f"{exchange.transport}:{session.id}", exchange.principal.whose
     return Party(key, session.capabilities, session.client, whose=whose, behalf=behalf)

@@ -59,7 +59,7 @@ class Seals:
             kind, tenant, owner, meant, until, state = bound
         except (binascii.Error, ValueError, InvalidTag, NotStrictJson):
             raise BrokenSeal(_NOT_YOURS) from None
-        if (tenant, owner) != (principal.tenant, principal.id):
+        if (tenant, owner) != principal.whose:
             raise BrokenSeal(_NOT_YOURS)  # nobody learns that another's is there
         if kind not in kinds or meant != about:
             raise BrokenSeal("it was given out for another request")

@@ -161,8 +161,7 @@ class Conversation:
     @property
     def owner(self) -> tuple[str, str]:
         """Tenant and principal whose it is."""
-        principal = self.session.principal
-        return principal.tenant, principal.id
+        return self.session.principal.whose
 
     @property
     def primes(self) -> bool:
@@ -275,7 +274,7 @@ class Sessions:
         Raises: Turned if there is none, in the same words if it is another principal's.
         """
         found = self._open.get(session_id)
-        if found is None or found.owner != (principal.tenant, principal.id):
+        if found is None or found.owner != principal.whose:
             raise Turned(404, "session not found", request_id=request_id)
         return found
 
