@@ -16,7 +16,6 @@ from gateway.inbound.console.pace import Pace
 from gateway.inbound.console.refusals import Refusal
 from gateway.inbound.console.revoking import check
 from gateway.inbound.console.sessions import BrokenCookie, Sealed, Session
-from gateway.inbound.mcp.revoked import Revoked
 from gateway.outbound.credentials.consent_flow import NotConsented
 from gateway.outbound.credentials.consented import Consented
 from gateway.outbound.credentials.credential import NoToken
@@ -94,7 +93,7 @@ class Connecting:
         """
         by = session.reviewer
         try:
-            await check(Revoked(self.access.said, self.access.now), by, session.link)
+            await check(self.access.said, by, session.link)
         except BadCredential as error:
             with suppress(NoToken):
                 await to.disconnect(by.tenant, by.id)

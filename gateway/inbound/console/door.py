@@ -151,7 +151,7 @@ class Door:
 
     async def _check_not_revoked(self, reviewer: Reviewer, credential: str | None) -> None:
         try:
-            await check(self._revoked, reviewer, credential)
+            await check(self._revoked.has, reviewer, credential)
         except LedgerUnavailable:
             raise ledger_gone() from None
 

@@ -21,7 +21,6 @@ from gateway.inbound.console.refusals import Refusal, Words, ledger_gone, page
 from gateway.inbound.console.revoking import check
 from gateway.inbound.console.signing_in import AT_ONCE, PER_S, back, gone
 from gateway.inbound.console.visitor import visitor_of
-from gateway.inbound.mcp.revoked import Revoked
 from gateway.model.review import NO_QUESTION
 from gateway.ports import LedgerUnavailable
 
@@ -79,7 +78,7 @@ async def _ticket_of(request: Request) -> str:
 async def _valid(access: Access, ticket: str) -> Credential:
     try:
         found = access.ticket(ticket)
-        await check(Revoked(access.said, access.now), found.reviewer, found.id)
+        await check(access.said, found.reviewer, found.id)
     except BadCredential as error:
         raise Refusal(401, f"this link lets nobody in: {error}", ANOTHER) from None
     return found

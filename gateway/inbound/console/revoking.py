@@ -4,10 +4,10 @@ As with run tokens it is a name in the ledger, which all gateways share that tak
 command that needs no gateway, and in force everywhere within two seconds.
 """
 
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 
 from gateway.inbound.console.credentials import BadCredential
-from gateway.inbound.mcp.revoked import Revoked
 from gateway.model.canonical import dump_bytes
 from gateway.model.review import Reviewer
 
@@ -25,12 +25,13 @@ def of_reviewer(tenant: str, name: str) -> str:
     return f"console:out:{sha256(dump_bytes([tenant, name])).hexdigest()}"
 
 
-async def check(revoked: Revoked, reviewer: Reviewer, credential: str | None) -> None:
-    """Neither the reviewer nor what they came by was revoked, at latest two seconds ago.
+async def check(said: Callable[[str], Awaitable[bool]], reviewer: Reviewer, credential: str | None) -> None:
+    """Neither the reviewer nor what they came by was revoked. `said` is `Ledger.said`, or `Revoked.has`, by which that
+    may be two seconds old.
 
     Raises: BadCredential, LedgerUnavailable.
     """
-    if credential is not None and await revoked.has(of_credential(credential)):
+    if credential is not None and await said(of_credential(credential)):
         raise BadCredential(REVOKED)
-    if await revoked.has(of_reviewer(reviewer.tenant, reviewer.id)):
+    if await said(of_reviewer(reviewer.tenant, reviewer.id)):
         raise BadCredential(OUT)
