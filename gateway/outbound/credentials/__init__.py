@@ -23,8 +23,8 @@ def credential_of(
 def _consented(
     auth: Auth, monotonic: Callable[[], float], chance: Callable[[], float], upstream: str, page: str
 ) -> Credential:
-    from gateway.outbound.credentials.consent_flow import ConsentFlow  # noqa: PLC0415
-    from gateway.outbound.credentials.consented import Consented  # noqa: PLC0415
+    from gateway.outbound.credentials.consent_flow import ConsentFlow  # noqa: PLC0415 - few ask for any
+    from gateway.outbound.credentials.consented import Consented  # noqa: PLC0415 - the same
 
     redirect = f"{page}/{upstream}/callback"
     flow = ConsentFlow(auth.client, auth.authorization_url, redirect, auth.issuer)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import SecretStr
 
 from gateway.outbound.credentials.credential import NoToken
-from gateway.outbound.oidc.asking import Unreachable, ask
+from gateway.outbound.oidc.asking import Unreachable, ask, introduced
 
 MAX_CHARS = 16 * 1024
 """Of a token. What is longer fits into no header."""
@@ -112,13 +112,7 @@ async def revoked(client: OAuthClient, url: str, token: str, kind: Literal["refr
 
 
 def _introduced(client: OAuthClient, form: dict[str, str]) -> tuple[dict[str, str], tuple[str, str] | None]:
-    """The form, and the pair for a header, with which we say who we are [RFC 6749, 2.3.1, 3.2.1]."""
-    secret = None if client.client_secret is None else client.client_secret.get_secret_value()
-    if secret is None:
-        return {**form, "client_id": client.client_id}, None
-    if client.client_auth == "basic":
-        return form, (client.client_id, secret)
-    return {**form, "client_id": client.client_id, "client_secret": secret}, None
+    return introduced(form, client.client_id, client.client_secret, basic=client.client_auth == "basic")
 
 
 def _refusal(status: int, said: Mapping[str, Any]) -> NoToken:

@@ -32,6 +32,16 @@ REPLACED_S = 30.0
 """A token that an upstream refuses is replaced at once, and at most so often: the next one may be refused too."""
 
 
+def ahead_s(life_s: float, chance: float) -> float:
+    """How long before the end of such a life the next token is asked for."""
+    return life_s * AHEAD * (1 + chance / 2)
+
+
+def last_s(life_s: float) -> float:
+    """How long before its end it is not used any more."""
+    return min(LAST_S, life_s / 10)
+
+
 class Kept:
     """One token, as it is now."""
 
@@ -118,7 +128,7 @@ class Kept:
             return
         now, life_s = self._monotonic(), UNSAID_S if given.lasts_s is None else given.lasts_s
         self._token, self._trouble = SecretStr(given.token), None
-        self._good_until = now + life_s - min(LAST_S, life_s / 10)
-        ahead_s = life_s * (1 - AHEAD * (1 + self._chance() / 2))
-        self._renew_at = now + (ahead_s if given.renew_s is None else given.renew_s)
+        self._good_until = now + life_s - last_s(life_s)
+        usual_s = life_s - ahead_s(life_s, self._chance())
+        self._renew_at = now + (usual_s if given.renew_s is None else given.renew_s)
         self._not_before = now

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from gateway.model.consent import Holder
 from gateway.outbound.credentials.credential import NoToken
 from gateway.outbound.credentials.endpoint import Granted, OAuthClient, granted, revoked
-from gateway.outbound.credentials.kept import AHEAD, LAST_S, Kept
+from gateway.outbound.credentials.kept import Kept, ahead_s, last_s
 from gateway.outbound.credentials.sealed_grants import Grant
 from gateway.outbound.credentials.vault import Held, Vault
 from gateway.ports import Stand
@@ -135,8 +135,7 @@ class Own:
         token = grant.access
         lasts = True
         if grant.until is not None:
-            last_s = min(LAST_S, (grant.until - grant.got_at) / 10)
-            lasts = self._vault.clock.now() < grant.until - last_s
+            lasts = self._vault.clock.now() < grant.until - last_s(grant.until - grant.got_at)
         return token is not None and lasts and _digest(token.get_secret_value()) != self._refused
 
     def _give(self, held: Held) -> Granted:
@@ -146,8 +145,8 @@ class Own:
         token = grant.access.get_secret_value()
         if grant.until is None:
             return Granted(token, None)
-        ahead_s = (grant.until - grant.got_at) * AHEAD * (1 + self._chance() / 2)
-        return Granted(token, max(0.0, grant.until - now), renew_s=max(0.0, grant.until - ahead_s - now))
+        ahead = ahead_s(grant.until - grant.got_at, self._chance())
+        return Granted(token, max(0.0, grant.until - now), renew_s=max(0.0, grant.until - ahead - now))
 
     async def _renewed(self, mine: Held) -> Held | None:
         """Whoever leaves, or closes us, does not break it off."""

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote_plus
 
+from pydantic import SecretStr
+
 from gateway.model.canonical import NotStrictJson, parse
 from gateway.outbound.system_trust import system_trust
 
@@ -46,3 +48,14 @@ async def ask(
         raise Unreachable("the provider cannot be reached") from None
     except (NotStrictJson, ValueError):
         raise Unreachable("the provider's answer is no JSON") from None
+
+
+def introduced(
+    form: dict[str, str], client_id: str, secret: SecretStr | None, *, basic: bool
+) -> tuple[dict[str, str], tuple[str, str] | None]:
+    """The form, and with `basic` the pair for a header, with which we say who we are [RFC 6749, 2.3.1, 3.2.1]."""
+    if secret is None:
+        return {**form, "client_id": client_id}, None
+    if basic:
+        return form, (client_id, secret.get_secret_value())
+    return {**form, "client_id": client_id, "client_secret": secret.get_secret_value()}, None

@@ -8,7 +8,7 @@ from typing import Any
 
 import jwt
 
-from gateway.outbound.oidc.asking import Unreachable, ask
+from gateway.outbound.oidc.asking import Unreachable, ask, introduced
 from gateway.outbound.oidc.claims import NotLetIn
 from gateway.outbound.oidc.discovery import discovered, endpoint
 from gateway.outbound.oidc.key_set import DOWN_S, KEPT_S, KeySet
@@ -67,13 +67,7 @@ class Provider:
         """
         endpoints = await self.endpoints()
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier}
-        auth: tuple[str, str] | None = None
-        secret = self.told.client_secret
-        if secret is not None and not endpoints.by_post:
-            auth = self.told.client_id, secret.get_secret_value()
-        else:
-            form["client_id"] = self.told.client_id
-            form |= {} if secret is None else {"client_secret": secret.get_secret_value()}
+        form, auth = introduced(form, self.told.client_id, self.told.client_secret, basic=not endpoints.by_post)
         status, said = await ask("POST", endpoints.token, form, auth)
         token = said.get("id_token")
         if status in {400, 401, 403}:
