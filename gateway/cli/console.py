@@ -7,6 +7,7 @@ import typer
 
 from gateway.cli.ledgers import fail
 from gateway.cli.reviewers import revoking
+from gateway.model.review import NO_QUESTION, Reviewer
 from gateway.settings import TO_REVIEW, load_settings
 
 
@@ -27,9 +28,8 @@ def console(
     minutes: Annotated[float, typer.Option(min=1, max=7 * 24 * 60, help="How long the link is good for.")] = 15,
 ) -> None:
     """Print a link that lets one reviewer in, once. Whoever opens it first is that reviewer."""
-    from gateway.inbound.console import local_reviewer  # noqa: PLC0415
-    from gateway.model.review import NO_QUESTION, Reviewer  # noqa: PLC0415
-    from gateway.reviewing import links_of  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.inbound.console import local_reviewer  # noqa: PLC0415 - brings `mcp`, which costs a second
+    from gateway.reviewing import links_of  # noqa: PLC0415 - the same
 
     if connections and approval is not None:
         fail("`--approval` and `--connections` exclude each other", code=2)

@@ -19,7 +19,7 @@ from gateway.model.principal import Principal
 from gateway.model.run import Attempt, Run
 from gateway.ports import NoSuchRun
 from gateway.runtime.book import Book
-from gateway.runtime.clipping import back, is_base64
+from gateway.runtime.clipping import back, forward, is_base64
 from gateway.runtime.showing import Showing
 
 READ_BYTES = 65_536
@@ -52,7 +52,7 @@ class Artifacts:
         """
         run = await self._book.fresh_state_of(asked.attempt.rpartition(".")[0])
         owner, attempt = run.principal, run.attempts.get(asked.attempt)
-        mine = owner is not None and (owner.tenant, owner.id) == (principal.tenant, principal.id)
+        mine = owner is not None and owner.whose == principal.whose
         if not mine or attempt is None:
             raise NoSuchRun("no such artifact is known")
         rules = await self._book.policies.of(run.policy)
@@ -126,16 +126,10 @@ def _range(asked: Artifact, body: bytes, most: int, *, binary: bool) -> tuple[in
             return start, end, following if end < len(body) else None
     end = back(body, min(start + most, len(body)))
     if end <= start < len(body):
-        end = _forward(body, start + 1)  # one character at least, however little is asked for
+        end = forward(body, start + 1)  # one character at least, however little is asked for
     if end < len(body) and (line := body.rfind(b"\n", start + (end - start) * 3 // 4, end)) >= 0:
         end = line + 1
     return start, end, asked.following(end) if end < len(body) else None
-
-
-def _forward(body: bytes, place: int) -> int:
-    while place < len(body) and body[place] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte within a character [RFC 3629]
-        place += 1
-    return place
 
 
 _STRIDE = 65_536

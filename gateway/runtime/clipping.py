@@ -232,15 +232,20 @@ def _head(body: bytes, most: int) -> int:
 
 def _tail(body: bytes, most: int) -> int:
     """Where the end begins that is told."""
-    start = max(len(body) - most, 0)
-    while start < len(body) and body[start] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte within a character [RFC 3629]
-        start += 1
+    start = forward(body, max(len(body) - most, 0))
     line = body.find(b"\n", start, start + (len(body) - start) // 4)
     return start if line < 0 else line + 1
 
 
 def back(body: bytes, place: int) -> int:
     """The place, or the beginning of the character that it is in."""
-    while 0 < place < len(body) and body[place] & 0xC0 == 0x80:  # noqa: PLR2004 - as above
+    while 0 < place < len(body) and body[place] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte within a character [RFC 3629]
         place -= 1
+    return place
+
+
+def forward(body: bytes, place: int) -> int:
+    """The place, or the end of the character that it is in."""
+    while place < len(body) and body[place] & 0xC0 == 0x80:  # noqa: PLR2004 - as above
+        place += 1
     return place

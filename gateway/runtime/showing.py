@@ -48,13 +48,10 @@ class Showing:
             awaits: Literal["input", "task"] = "input" if isinstance(answer, InputRequired) else "task"
             return passed_on(run, rules, attempt, answer.result, said, awaits)
         shown = await self.whole(run, rules, attempt, replayed=replayed, answer=answer)
-        return (
-            shown
-            if shown.refusal is not None
-            else await self._as_policy_says(
-                run, rules, attempt if not elsewhere else attempt._replace(repeats=None), shown
-            )
-        )
+        if shown.refusal is not None:
+            return shown
+        here = attempt._replace(repeats=None) if elsewhere else attempt
+        return await self._as_policy_says(run, rules, here, shown)
 
     async def whole(
         self, run: Run, rules: Rules, attempt: Attempt, *, replayed: bool, answer: Answer | None = None

@@ -67,7 +67,12 @@ async def configured(config: Path, settings: Settings, plan: Plan, *, notify: bo
     read = plan.source.read.looks if plan.source is not None else ()
     files = machine.files(config, read, settings.agents.keys), machine.secrets(_key_file(settings), settings.secrets)
     for one in chain(
-        *files, written_out(settings), agents(settings), policies(plan), machine.telemetry(settings.telemetry.content)
+        *files,
+        written_out(settings),
+        agents(settings),
+        payloads(settings),
+        policies(plan),
+        machine.telemetry(settings.telemetry.content),
     ):
         yield one
     came = dict(zip(settings.channels, await send_test(settings.channels) if notify else (), strict=False))
@@ -110,13 +115,17 @@ def written_out(settings: Settings) -> Iterator[Finding]:
 
 
 def agents(settings: Settings) -> Iterator[Finding]:
-    """Who comes in, as a start would say it; and what is kept so that others can read it."""
+    """Who comes in, as a start would say it."""
     says, told = introduction(settings.agents).removeprefix("agents: "), settings.agents.anonymous
     yield warning("agents", says, "`agents:` in gateway.yaml, docs/identity.md") if told else ok("agents", says)
     proxies = () if settings.agents.mtls is None else settings.agents.mtls.trusted
     if any(network.is_loopback for network in proxies):
         says = "a proxy on this machine is believed about certificates: so is every account of this machine"
         yield warning("agents", says, "run it elsewhere, or let nobody else onto this machine")
+
+
+def payloads(settings: Settings) -> Iterator[Finding]:
+    """Whether what is kept can be read by whoever has the file."""
     if not settings.data.keys.ids and not settings.data.stored_redacted:
         says = "payloads are not encrypted: who can read the ledger reads arguments and results"
         yield warning("payloads", says, "`counterfoil keygen --data`, then `data: {encryption: …}` in gateway.yaml")

@@ -14,6 +14,7 @@ from gateway.model.offer import Kind, Listed, Route
 from gateway.model.party import Party
 from gateway.model.tool import Answer, NotSent, ProtocolError, Tool
 from gateway.outbound.credentials.consented import Consented
+from gateway.outbound.credentials.credential import Credential
 from gateway.outbound.upstream import rounds
 from gateway.outbound.upstream.hearing import Hearing
 from gateway.outbound.upstream.instructions import readable
@@ -103,9 +104,7 @@ class Catalogue:
 
     async def _close(self) -> None:
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
-        specs = (upstream.spec for upstream in self._upstreams.values())
-        shown = (spec.credential for spec in specs if isinstance(spec, HttpSpec))
-        await asyncio.gather(*(one.close() for one in shown if one is not None))
+        await asyncio.gather(*(one.close() for one in self._credentials()))
 
     # --- the engine's port ------------------------------------------------------------------------------------------
 
@@ -316,9 +315,12 @@ class Catalogue:
     @property
     def consented(self) -> Sequence[Consented]:
         """What principals agreed to, for each upstream that is called by that."""
+        return [one for one in self._credentials() if isinstance(one, Consented)]
+
+    def _credentials(self) -> Sequence[Credential]:
         specs = (upstream.spec for upstream in self._upstreams.values())
         credentials = (spec.credential for spec in specs if isinstance(spec, HttpSpec))
-        return [one for one in credentials if isinstance(one, Consented)]
+        return [one for one in credentials if one is not None]
 
     def health(self) -> Mapping[str, Mapping[str, Any]]:
         """How each upstream is, for people and for probes."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from gateway.outbound.ledger.consents import COLUMNS as CONSENT
 from gateway.outbound.ledger.postgres.schema import LAYOUT, NAMED_SQL, RARE_SQL
 
 _COLUMNS = "attempt, run, state, hold, owner, lease_until"
@@ -20,7 +21,6 @@ CROSS JOIN LATERAL (
 ORDER BY found.place DESC LIMIT $2
 """
 _FIND = "SELECT body, link FROM {s}.event WHERE kind = ANY ($1::text[]) {before} ORDER BY place DESC LIMIT $2"
-_CONSENT = "tenant, principal, upstream, name, version, sealed, owner, lease_until"
 _HELD_BY = "tenant = $1 AND principal = $2 AND upstream = $3"
 _PUT_ARGUMENTS = ", ".join(f"${number}" for number in range(1, 31))
 
@@ -157,7 +157,7 @@ _SQL = {
     "checkpoints": "SELECT size, place, peaks, at, note FROM {s}.checkpoint ORDER BY size DESC LIMIT $1",
     "payloads": "SELECT digest, body FROM {s}.payload WHERE digest > $1 ORDER BY digest LIMIT $2",
     "erased": "SELECT digest, at FROM {s}.erased WHERE digest = ANY ($1::text[])",
-    "consent": f"SELECT {_CONSENT} FROM {{s}}.consent WHERE {_HELD_BY}",
+    "consent": f"SELECT {CONSENT} FROM {{s}}.consent WHERE {_HELD_BY}",
     "consents": """
         SELECT c.tenant, c.principal, c.upstream, c.name, c.version
         FROM unnest($1::text[], $2::text[], $3::text[]) AS want (tenant, principal, upstream)
@@ -165,7 +165,7 @@ _SQL = {
             AND c.upstream = want.upstream COLLATE "C"
     """,
     "add_consent": f"""
-        INSERT INTO {{s}}.consent ({_CONSENT}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING
+        INSERT INTO {{s}}.consent ({CONSENT}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING
     """,
     "change_consent": f"""
         UPDATE {{s}}.consent SET name = $4, version = $5, sealed = $6, owner = $7, lease_until = $8
@@ -175,7 +175,7 @@ _SQL = {
         UPDATE {{s}}.consent SET owner = $4, lease_until = $5
         WHERE {_HELD_BY} AND name = $6 AND version = $7 AND owner = $8 AND lease_until = $9
     """,
-    "drop_consent": f"DELETE FROM {{s}}.consent WHERE {_HELD_BY} RETURNING {_CONSENT}",
+    "drop_consent": f"DELETE FROM {{s}}.consent WHERE {_HELD_BY} RETURNING {CONSENT}",
     "consents_held": """
         SELECT tenant, principal, upstream FROM {s}.consent
         WHERE principal = $1 AND ($2::text IS NULL OR tenant = $2::text)
